@@ -1,0 +1,1 @@
+//! From machine instructions to derivatives: lifting, AD IR, rules, recording.

@@ -1,0 +1,3 @@
+//! The `derivgrind` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Dynamic binary instrumentation of Linux programs in one process; knows no derivatives.

@@ -1,0 +1,1 @@
+//! The tape: format, writer, reader, evaluator; knows no machine code.

@@ -1,0 +1,3 @@
+//! Set-up, test and benchmark commands.
+
+fn main() {}
