@@ -1,0 +1,112 @@
+//! The per-thread context: what cached code reaches as `fs:[constant]`.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::tool::{VERSIONS, Version};
+
+/// Hardware numbers of the general registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Gpr {
+    Rax, Rcx, Rdx, Rbx, Rsp, Rbp, Rsi, Rdi, R8, R9, R10, R11, R12, R13, R14, R15,
+}
+
+/// Entries of an indirect-branch look-up table: one for each value of the low 16 bits of an address.
+pub const LOOKUP_ENTRIES: usize = 1 << 16;
+/// Bytes reserved for an XSAVE image of everything up to AVX-512 and PKRU.
+pub const VECTOR_STATE_BYTES: usize = 4096;
+/// Bytes that belong to the tool.
+pub const TOOL_BYTES: usize = 4096;
+
+/// Look-up table of one version: `negated[i] + address == 0` means that `code[i]` is the translation of `address`.
+/// Two arrays, so that the inlined look-up needs two registers only.
+#[repr(C)]
+pub struct LookupTable {
+    /// Two's complement of the application address, or 0 for none.
+    pub negated: [AtomicU64; LOOKUP_ENTRIES],
+    /// Code cache address.
+    pub code: [AtomicU64; LOOKUP_ENTRIES],
+}
+
+/// State of one application thread. Cached code reaches it as `fs:[constant]`, the engine through `&mut`.
+///
+/// While engine code runs, `gpr`, `rip`, `rflags` and `vector_state` hold the exact application state.
+#[repr(C, align(64))]
+pub struct Context {
+    /// XSAVE image of the x87, SSE, AVX and further vector state.
+    pub vector_state: [u8; VECTOR_STATE_BYTES],
+    /// Free for the tool: shadow registers, tape cursor.
+    pub tool: [u8; TOOL_BYTES],
+    /// General registers, by hardware number.
+    pub gpr: [u64; 16],
+    /// Next application instruction.
+    pub rip: u64,
+    /// Application flags.
+    pub rflags: u64,
+    /// Base of the application's FS segment.
+    pub fs_base: u64,
+    /// Base of the application's GS segment.
+    pub gs_base: u64,
+    /// Application values of scratch registers.
+    pub spill: [u64; 16],
+    /// Application values of scratch vector registers, 64 bytes each.
+    pub vector_spill: [[u64; 8]; 8],
+    /// Flags put aside inside a block.
+    pub saved_flags: u64,
+    /// Application target of the indirect branch being taken.
+    pub branch_target: u64,
+    /// Code cache address to be jumped to.
+    pub jump: u64,
+    /// Why cached code was left: a number given by the translator.
+    pub exit: u64,
+    /// Host stack pointer while cached code runs.
+    pub host_rsp: u64,
+    /// Version in which the thread runs.
+    pub version: Version,
+    /// Non-zero while an asynchronous signal waits for delivery or another thread wants this one out of the cache.
+    pub attention: AtomicU32,
+    /// Host thread id.
+    pub tid: u32,
+    /// The engine's own per-thread state.
+    pub thread: *mut crate::thread::ThreadState,
+    /// Indirect-branch look-up, a table for each version.
+    pub lookup: [LookupTable; VERSIONS],
+}
+
+impl Context {
+    /// A general register of the application.
+    pub fn reg(&self, register: Gpr) -> u64 {
+        self.gpr[register as usize]
+    }
+
+    /// Sets a general register of the application.
+    pub fn set_reg(&mut self, register: Gpr, value: u64) {
+        self.gpr[register as usize] = value;
+    }
+}
+
+struct Slot(UnsafeCell<Context>);
+
+thread_local! {
+    // SAFETY: all-zero bytes are a valid Context: integers, atomics, a null pointer.
+    static CONTEXT: Slot = const { Slot(UnsafeCell::new(unsafe { std::mem::zeroed() })) };
+}
+
+/// The calling thread's context.
+///
+/// It is a raw pointer because cached code and signal handlers use it as well; a reference made from it must not live across
+/// either.
+pub fn current() -> *mut Context {
+    CONTEXT.with(|slot| slot.0.get())
+}
+
+/// Distance from the FS base to the context: the same in each thread, because the context lies in the executable's static
+/// thread-local block.
+pub fn fs_offset() -> i64 {
+    let fs: u64;
+    // SAFETY: the first word of the host's thread control block holds its own address (amd64 psABI, TLS variant II).
+    unsafe { std::arch::asm!("mov {}, fs:[0]", out(reg) fs, options(nostack, readonly, preserves_flags)) };
+    current() as i64 - fs as i64
+}

@@ -1,0 +1,78 @@
+//! The boundary between the engine and what it is used for.
+
+use crate::context::Context;
+use crate::translate::{Block, Emitter};
+
+/// Which translation of a block is meant. The engine keeps versions apart and gives them no meaning;
+/// each tool numbers its own, below [`VERSIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version(pub u8);
+
+/// How many versions of a block a tool can tell apart.
+pub const VERSIONS: usize = 3;
+
+/// An instrumentation tool: decides what is put around the instructions of each block.
+///
+/// All methods may be called from several application threads at once.
+pub trait Tool: Send + Sync {
+    /// Number of shadow layers to be mapped beside application memory; 0 if the tool has no shadow.
+    fn shadow_layers(&self) -> u32;
+
+    /// The version in which a new thread starts.
+    fn initial_version(&self) -> Version;
+
+    /// Emits `block` in the given version: a [`Emitter::copy`] for each of its instructions in order, with
+    /// instrumentation between. The block's control flow is emitted by the engine afterwards.
+    fn instrument(&self, block: &Block, version: Version, emitter: &mut Emitter<'_>);
+
+    /// Answers a client request (the Valgrind sequence). `arguments` are the six words at RAX, `default` the value in RDX;
+    /// the result goes to RDX.
+    fn client_request(&self, context: &mut Context, arguments: [u64; 6], default: u64) -> u64;
+
+    /// A thread is about to execute its first application instruction, on the thread itself.
+    fn thread_start(&self, _context: &mut Context) {}
+
+    /// A thread will execute no further application instruction; called on the thread itself.
+    fn thread_exit(&self, _context: &mut Context) {}
+
+    /// Called in the child after `fork`, before application code continues; no other thread exists there.
+    fn fork_child(&self, _context: &mut Context) {}
+
+    /// The process is about to end (`exit_group`, a fatal signal, `execve`). Called once, with the other threads possibly
+    /// still running.
+    fn process_exit(&self, _context: &mut Context) {}
+
+    /// The engine has built a signal frame whose general registers lie at `gregs` (in the order of [`crate::context::Gpr`], 8 bytes each)
+    /// and whose vector registers lie in an XSAVE image at `xsave`, and is about to enter the handler: put shadow registers
+    /// into the shadow of these and make the handler's own shadow registers passive.
+    fn signal_frame_saved(&self, _context: &mut Context, _frame: SignalFrame) {}
+
+    /// The reverse of [`Tool::signal_frame_saved`], at `rt_sigreturn`.
+    fn signal_frame_restored(&self, _context: &mut Context, _frame: SignalFrame) {}
+
+    /// A function whose name [`Tool::wants_function`] asked for is about to be entered in a version that
+    /// [`Tool::hooks_version`] names. `context.rip` is its first instruction. Returns `true` if it has run the function to its return (the context then
+    /// stands behind the call), `false` to continue normally.
+    fn function_entered(&self, _context: &mut Context, _name: &str) -> bool {
+        false
+    }
+
+    /// Whether entries of exported functions of this name shall be reported.
+    fn wants_function(&self, _name: &str) -> bool {
+        false
+    }
+
+    /// Whether function entries are reported in this version.
+    fn hooks_version(&self, _version: Version) -> bool {
+        false
+    }
+}
+
+/// Where a signal frame has the registers, as application addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct SignalFrame {
+    /// `uc_mcontext.gregs`: address of the 8-byte slot of each general register, indexed by hardware number.
+    pub general: [u64; 16],
+    /// The XSAVE image (legacy area first).
+    pub xsave: u64,
+}
