@@ -1,0 +1,410 @@
+//! Function entries that the tool wants to hear of, by application address.
+//!
+//! # Whose functions are meant
+//! A tool asks for names such as `log` and `exp`, and means the C library's. A user's function of that name must not be taken for it:
+//! wrong derivatives without a message would follow. So a name counts only
+//! - in a shared object that is part of a C or math library by its `DT_SONAME` (its file name if it has none): see [`LIBRARIES`];
+//! - in an executable, for statically linked copies, under stricter rules since all names lie in one pot there. glibc defines each of
+//!   its functions under a second, reserved name (`log` and `__log` have one address), or as IFUNC; that is what is asked for. Only
+//!   a static executable that was not linked with glibc's start files (musl has no such second names) is taken at its word.
+//!
+//! Calls inside a library that do not go through the exported entry (glibc's `sincos` using the code of `sin`) are not seen, nor are copies that
+//! the compiler inlined.
+//!
+//! # IFUNC
+//! The address of an IFUNC symbol is a resolver, run by the application's loader; it returns the implementation that suits the processor.
+//! The dispatcher runs a resolver on [`Hook::IfuncResolver`] and tells the outcome to [`resolved`].
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use crate::symbols::{Elf, ExecutableSegment, Function, Identity, Kind, SymbolError};
+
+/// Beginnings of the names of shared objects whose exported functions are trusted to be the C library's: glibc and musl (whose loader
+/// is the C library), Intel's, AMD's and Julia's math libraries, gcc's for quadruple precision, the vector library.
+pub const LIBRARIES: [&str; 10] = [
+    "libm.",
+    "libm-",
+    "libc.",
+    "libc-",
+    "ld-musl-",
+    "libmvec.",
+    "libimf.",
+    "libalm.",
+    "libopenlibm.",
+    "libquadmath.",
+];
+
+const PAGE: u64 = 4096;
+
+/// What is at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// First instruction of the function.
+    Function(&'static str),
+    /// First instruction of the resolver that returns the function's address.
+    IfuncResolver(&'static str),
+}
+
+/// Hooks by application address.
+struct Registry {
+    hooks: BTreeMap<u64, Hook>,
+    /// Each name once. They are never freed: there are at most as many as names that the tool wants.
+    names: HashSet<&'static str>,
+}
+
+impl Registry {
+    fn new() -> Self {
+        Self {
+            hooks: BTreeMap::new(),
+            names: HashSet::new(),
+        }
+    }
+
+    fn intern(&mut self, name: &str) -> &'static str {
+        if let Some(known) = self.names.get(name) {
+            return known;
+        }
+        let name: &'static str = Box::leak(name.into());
+        self.names.insert(name);
+        name
+    }
+
+    /// Adds the functions that lie inside the mapping. Of several names of an address the first stays.
+    fn add(&mut self, functions: &[Function], load_bias: u64, mapping: std::ops::Range<u64>) {
+        for function in functions {
+            let address = function.address.wrapping_add(load_bias);
+            if !mapping.contains(&address) {
+                continue;
+            }
+            let name = self.intern(&function.name);
+            let hook = if function.is_ifunc {
+                Hook::IfuncResolver(name)
+            } else {
+                Hook::Function(name)
+            };
+            self.hooks.entry(address).or_insert(hook);
+        }
+    }
+
+    fn remove(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
+        let gone: Vec<u64> = self
+            .hooks
+            .range(start..end)
+            .map(|(&address, _)| address)
+            .collect();
+        for address in gone {
+            self.hooks.remove(&address);
+        }
+    }
+
+    /// Whether the address was not known as an entry before.
+    fn resolved(&mut self, name: &str, address: u64) -> bool {
+        let name = self.intern(name);
+        if self.hooks.contains_key(&address) {
+            return false;
+        }
+        self.hooks.insert(address, Hook::Function(name));
+        true
+    }
+}
+
+static REGISTRY: RwLock<Option<Registry>> = RwLock::new(None);
+
+fn with_registry<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
+    // A panic elsewhere leaves the map usable: each change is a single insertion or removal.
+    let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
+    change(registry.get_or_insert_with(Registry::new))
+}
+
+/// The application has mapped `length` bytes of the file at `path`, from `file_offset` on, executable at `mapped_at`: remembers the entries of
+/// the functions that the tool wants.
+///
+/// A file that is not ELF (a JIT compiler's), that cannot be read or is damaged has no functions; that is no error.
+pub fn object_mapped(path: &Path, mapped_at: u64, file_offset: u64, length: u64) {
+    let tool = crate::tool();
+    let Ok((functions, identity)) = wanted_functions(path, |name| tool.wants_function(name)) else {
+        return;
+    };
+    if functions.is_empty() {
+        return;
+    }
+    if let Some(bias) = load_bias(&identity.segments, mapped_at, file_offset) {
+        with_registry(|registry| {
+            registry.add(
+                &functions,
+                bias,
+                mapped_at..mapped_at.saturating_add(length),
+            )
+        });
+    }
+}
+
+/// The application addresses `start..end` have been unmapped or are about to be mapped anew: forgets what was there.
+pub fn unmapped(start: u64, end: u64) {
+    with_registry(|registry| registry.remove(start, end));
+}
+
+/// What the tool has to hear of when the instruction at `address` is reached.
+pub fn hook_at(address: u64) -> Option<Hook> {
+    let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
+    registry.as_ref()?.hooks.get(&address).copied()
+}
+
+/// The resolver of IFUNC `name` has returned `implementation`: entries there are reported from now on, also if the code has been translated already.
+pub fn resolved(name: &str, implementation: u64) {
+    if with_registry(|registry| registry.resolved(name, implementation)) {
+        crate::cache::invalidate(implementation, implementation + 1);
+    }
+}
+
+/// The functions of the file that `wants` accepts and whose name can be trusted.
+fn wanted_functions(
+    path: &Path,
+    wants: impl Fn(&str) -> bool,
+) -> Result<(Vec<Function>, Identity), SymbolError> {
+    let elf = Elf::open(path)?;
+    let identity = elf.identity()?;
+    let functions = match identity.kind {
+        Kind::SharedObject if is_trusted_library(path, &identity) => elf.functions(false, wants)?,
+        Kind::SharedObject => Vec::new(),
+        Kind::StaticExecutable | Kind::DynamicExecutable => {
+            let reserved = |name: &str| name.strip_prefix("__").is_some_and(&wants);
+            let candidates = elf.functions(true, |name| wants(name) || reserved(name))?;
+            let at_their_word =
+                identity.kind == Kind::StaticExecutable && !identity.glibc_start_files;
+            statically_linked(candidates, at_their_word, wants)
+        }
+    };
+    Ok((functions, identity))
+}
+
+fn is_trusted_library(path: &Path, identity: &Identity) -> bool {
+    let file_name = path.file_name().and_then(|name| name.to_str());
+    identity
+        .soname
+        .as_deref()
+        .or(file_name)
+        .is_some_and(|name| LIBRARIES.iter().any(|library| name.starts_with(library)))
+}
+
+/// Those of an executable's functions that come from a C library. `candidates` is ordered by address.
+fn statically_linked(
+    candidates: Vec<Function>,
+    at_their_word: bool,
+    wants: impl Fn(&str) -> bool,
+) -> Vec<Function> {
+    let reserved: HashSet<(u64, &str)> = candidates
+        .iter()
+        .filter_map(|function| Some((function.address, function.name.strip_prefix("__")?)))
+        .collect();
+    candidates
+        .iter()
+        .filter(|function| wants(&function.name))
+        .filter(|function| {
+            at_their_word
+                || function.is_ifunc
+                || reserved.contains(&(function.address, function.name.as_str()))
+        })
+        .cloned()
+        .collect()
+}
+
+/// The distance between the addresses in the file and those in memory.
+///
+/// Of the executable segments the one counts whose pages hold the mapping's first byte. (Segments start in the middle of a page when
+/// the linker packs them densely; the loader then maps from the page's start.)
+fn load_bias(segments: &[ExecutableSegment], mapped_at: u64, file_offset: u64) -> Option<u64> {
+    segments
+        .iter()
+        .find(|segment| {
+            let first_page = segment.file_offset & !(PAGE - 1);
+            (first_page..segment.file_offset.saturating_add(segment.file_size))
+                .contains(&file_offset)
+        })
+        .map(|segment| {
+            mapped_at.wrapping_sub(
+                segment
+                    .address
+                    .wrapping_add(file_offset)
+                    .wrapping_sub(segment.file_offset),
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, address: u64, is_ifunc: bool) -> Function {
+        Function {
+            name: name.into(),
+            address,
+            size: 16,
+            is_ifunc,
+        }
+    }
+
+    fn wants(name: &str) -> bool {
+        ["log", "exp", "sin"].contains(&name)
+    }
+
+    #[test]
+    fn load_bias_of_dense_and_of_page_aligned_segments() {
+        let aligned = ExecutableSegment {
+            file_offset: 0x3000,
+            file_size: 0x2345,
+            address: 0x3000,
+        };
+        assert_eq!(
+            load_bias(&[aligned], 0x7000_3000, 0x3000),
+            Some(0x7000_0000)
+        );
+        // A loader may map a segment in pieces.
+        assert_eq!(
+            load_bias(&[aligned], 0x7000_4000, 0x4000),
+            Some(0x7000_0000)
+        );
+        // lld: the segment continues at the file offset where the last one ended, at the next page's address.
+        let dense = ExecutableSegment {
+            file_offset: 0x1678,
+            file_size: 0x4000,
+            address: 0x2678,
+        };
+        assert_eq!(load_bias(&[dense], 0x7000_2000, 0x1000), Some(0x7000_0000));
+        assert_eq!(load_bias(&[dense], 0x7000_2000, 0x8000), None);
+        // A non-PIE executable stands where it wants to be.
+        let fixed = ExecutableSegment {
+            file_offset: 0x1000,
+            file_size: 0x1000,
+            address: 0x40_1000,
+        };
+        assert_eq!(load_bias(&[fixed], 0x40_1000, 0x1000), Some(0));
+    }
+
+    #[test]
+    fn only_functions_inside_the_mapping_are_hooked_until_it_goes() {
+        let mut registry = Registry::new();
+        let functions = [
+            function("sin", 0x1100, true),
+            function("log", 0x1200, false),
+            function("exp", 0x9000, false),
+        ];
+        registry.add(&functions, 0x10000, 0x11000..0x12000);
+        assert_eq!(
+            registry.hooks.get(&0x11100),
+            Some(&Hook::IfuncResolver("sin"))
+        );
+        assert_eq!(registry.hooks.get(&0x11200), Some(&Hook::Function("log")));
+        assert_eq!(registry.hooks.len(), 2);
+        assert!(registry.resolved("sin", 0x11800));
+        assert!(
+            !registry.resolved("sin", 0x11800),
+            "known already: nothing to retranslate"
+        );
+        assert_eq!(registry.hooks.get(&0x11800), Some(&Hook::Function("sin")));
+        registry.remove(0x11150, 0x11801);
+        assert_eq!(
+            registry.hooks.keys().copied().collect::<Vec<_>>(),
+            [0x11100]
+        );
+        registry.remove(5, 5);
+        registry.remove(6, 5);
+    }
+
+    #[test]
+    fn names_are_interned() {
+        let mut registry = Registry::new();
+        let first = registry.intern("log");
+        let second = registry.intern(&String::from("log"));
+        assert!(std::ptr::eq(first, second));
+    }
+
+    /// The point of it all: a user's `log` is no logarithm.
+    #[test]
+    fn in_executables_only_aliased_functions_are_trusted() {
+        let symbols = || {
+            vec![
+                function("log", 0x1000, false), // the user's: writes a line to a file
+                function("__exp", 0x2000, false),
+                function("exp", 0x2000, false),
+                function("__sin", 0x3000, true),
+                function("sin", 0x3000, true),
+                function("__log", 0x4000, false),
+            ]
+        };
+        let names =
+            |functions: Vec<Function>| functions.into_iter().map(|f| f.name).collect::<Vec<_>>();
+        assert_eq!(
+            names(statically_linked(symbols(), false, wants)),
+            ["exp", "sin"]
+        );
+        assert_eq!(
+            names(statically_linked(symbols(), true, wants)),
+            ["log", "exp", "sin"]
+        );
+    }
+
+    #[test]
+    fn libraries_are_judged_by_soname_before_file_name() {
+        let identity = |soname: Option<&str>| Identity {
+            kind: Kind::SharedObject,
+            soname: soname.map(Into::into),
+            glibc_start_files: false,
+            segments: Vec::new(),
+        };
+        let file = Path::new("/opt/lib/libm.so.6");
+        assert!(is_trusted_library(file, &identity(None)));
+        assert!(is_trusted_library(
+            Path::new("/tmp/x"),
+            &identity(Some("libm.so.6"))
+        ));
+        assert!(is_trusted_library(
+            Path::new("/lib/ld-musl-x86_64.so.1"),
+            &identity(Some("libc.musl-x86_64.so.1"))
+        ));
+        assert!(!is_trusted_library(file, &identity(Some("libmylogger.so"))));
+        assert!(!is_trusted_library(
+            Path::new("/opt/lib/libmath_tools.so"),
+            &identity(None)
+        ));
+    }
+
+    /// Programs of both kinds made by the system's compiler.
+    #[test]
+    fn user_functions_with_reserved_names_are_not_hooked_in_real_programs() {
+        let directory =
+            std::env::temp_dir().join(format!("derivgrind-hooks-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let source = directory.join("program.c");
+        std::fs::write(
+            &source,
+            "#include <stdio.h>\n double exp(double); double sin(double); void log(const char *s) { puts(s); }\n\
+             int main(int c, char **v) { log(v[0]); printf(\"%g %g\\n\", exp(c), sin(c)); return 0; }\n",
+        )
+        .unwrap();
+        for (option, expected) in [
+            ("-static", vec!["exp", "sin"]),
+            ("-static-pie", vec!["exp", "sin"]),
+            ("-pie", vec![]),
+        ] {
+            let program = directory.join(format!("program{option}"));
+            let status = std::process::Command::new("cc")
+                .args([option, "-fno-builtin", "-w", "-o"])
+                .args([&program, &source])
+                .arg("-lm")
+                .status()
+                .unwrap();
+            assert!(status.success(), "cc {option}");
+            let (functions, _) = wanted_functions(&program, wants).unwrap();
+            let mut names: Vec<_> = functions.iter().map(|f| f.name.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!(names, expected, "{option}");
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
