@@ -1,3 +1,87 @@
-//! Set-up, test and benchmark commands.
+//! Set-up, test and benchmark commands: `cargo xtask --help`.
 
-fn main() {}
+mod bench;
+mod command;
+mod measure;
+mod setup;
+mod summary;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Set-up, test and benchmark commands of derivgrind"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install the system packages that the tests and benchmarks use, where they are missing.
+    Setup,
+    /// Install what is missing, build, and run every check and test.
+    Test(test::Options),
+    /// Measure speed and memory.
+    Bench {
+        #[command(subcommand)]
+        benchmark: Benchmark,
+    },
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// The two-dimensional Burgers' equation: cost of each phase as a ratio to the native run.
+    Burgers(bench::Options),
+}
+
+/// Places that every task needs.
+struct Workspace {
+    /// Root of the checkout.
+    root: PathBuf,
+    /// Directory of the release binaries.
+    binaries: PathBuf,
+}
+
+impl Workspace {
+    fn locate() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .context("xtask has no parent directory")?
+            .to_owned();
+        let own = std::env::current_exe().context("cannot find the path of xtask itself")?;
+        let binaries = own.parent().context("xtask has no directory")?.to_owned();
+        Ok(Self { root, binaries })
+    }
+
+    /// Path of a release binary.
+    fn binary(&self, name: &str) -> PathBuf {
+        self.binaries.join(name)
+    }
+}
+
+fn main() -> ExitCode {
+    let task = Arguments::parse().task;
+    let outcome = Workspace::locate().and_then(|workspace| match task {
+        Task::Setup => setup::install_missing().map(|()| true),
+        Task::Test(options) => test::run(&workspace, &options),
+        Task::Bench {
+            benchmark: Benchmark::Burgers(options),
+        } => bench::run(&workspace, &options).map(|()| true),
+    });
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

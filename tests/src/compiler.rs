@@ -1,0 +1,72 @@
+//! Compiles test programs with the compilers of the system.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::process;
+use crate::suite::{Obstacle, skip};
+
+/// Where a command lies, if it is installed.
+pub fn find(command: &str) -> Option<PathBuf> {
+    let directories = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+    directories
+        .iter()
+        .map(|directory| Path::new(directory).join(command))
+        .find(|path| path.is_file())
+}
+
+/// Where a command lies.
+///
+/// # Errors
+/// A reason to skip the case if it is not installed.
+pub fn need(command: &str) -> Result<PathBuf, Obstacle> {
+    find(command).map_or_else(|| skip(format!("{command} is not installed")), Ok)
+}
+
+/// Directory of our own test programs.
+pub fn programs() -> PathBuf {
+    crate::root().join("tests/programs")
+}
+
+/// Options that make the client request headers available.
+pub fn header_options() -> Vec<String> {
+    vec![format!(
+        "-I{}",
+        crate::root().join("crates/client/include").display()
+    )]
+}
+
+/// Compiles `source` to `output` with a compiler of the system and additional options.
+///
+/// # Errors
+/// A reason to skip if the compiler is missing, a failure with the compiler's messages if it does not compile.
+pub fn compile(
+    compiler: &str,
+    source: &Path,
+    output: &Path,
+    options: &[&str],
+) -> Result<(), Obstacle> {
+    let mut command = Command::new(need(compiler)?);
+    command
+        .args(header_options())
+        .arg("-o")
+        .arg(output)
+        .arg(source)
+        .args(options);
+    let finished = process::run(&mut command)?;
+    finished.successful(&format!("{compiler} {}", source.display()))?;
+    Ok(())
+}
+
+/// A directory for what a suite builds, removed at its end.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn scratch(suite: &str) -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix(&format!("derivgrind-{suite}-"))
+        .tempdir()
+        .context("cannot make a temporary directory")
+}

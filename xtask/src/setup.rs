@@ -1,0 +1,126 @@
+//! Installs the system packages that tests and benchmarks use, and only those that are missing.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+/// What has to exist, and the Debian package that brings it.
+///
+/// An entry with a slash is a path, any other is the name of a command.
+const REQUIREMENTS: &[(&str, &str)] = &[
+    ("gcc", "gcc"),
+    ("g++", "g++"),
+    ("/usr/include/stdio.h", "libc6-dev"),
+    ("clang", "clang"),
+    ("gfortran", "gfortran"),
+    ("make", "make"),
+    ("bc", "bc"),
+    ("sqlite3", "sqlite3"),
+    ("/usr/bin/perl", "perl"),
+    ("/usr/bin/python3", "python3-minimal"),
+    ("/usr/lib/python3/../python3.11/json/__init__.py", "python3"),
+    ("gawk", "gawk"),
+    ("sed", "sed"),
+    ("gzip", "gzip"),
+    ("bash", "bash"),
+    ("mount", "mount"),
+];
+
+/// Whether `requirement` exists on this machine.
+fn present(requirement: &str) -> bool {
+    if requirement.contains('/') {
+        return Path::new(requirement).exists();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(requirement).is_file())
+}
+
+/// Installs the packages and Rust components that are missing, and says so.
+///
+/// Without `apt-get` it names what is missing and goes on: the tests that need it are then skipped with that reason.
+pub fn install_missing() -> Result<()> {
+    let mut packages: Vec<&str> = REQUIREMENTS
+        .iter()
+        .filter(|(what, _)| !present(what))
+        .map(|&(_, package)| package)
+        .collect();
+    packages.dedup();
+    if packages.is_empty() {
+        println!("System packages: all there.");
+    } else if !present("apt-get") {
+        println!(
+            "System packages: no apt-get here. Please install the equivalents of: {}",
+            packages.join(" ")
+        );
+    } else {
+        println!("System packages: installing {}", packages.join(" "));
+        apt_get(&["update", "-q"])?;
+        apt_get(
+            &[
+                &["install", "-q", "-y", "--no-install-recommends"],
+                packages.as_slice(),
+            ]
+            .concat(),
+        )?;
+    }
+    rust_components()
+}
+
+/// Runs `apt-get`, through `sudo` for anyone but root.
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    let mut command = if root {
+        Command::new("apt-get")
+    } else {
+        Command::new("sudo")
+    };
+    if !root {
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    }
+    let status = command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdout(std::process::Stdio::null())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => bail!(
+            "apt-get {} failed ({status}): install the packages by hand, then run this command again",
+            arguments.join(" ")
+        ),
+        Err(error) => bail!(
+            "cannot start {}: {error}",
+            if root {
+                "apt-get"
+            } else {
+                "sudo (this user is not root)"
+            }
+        ),
+    }
+}
+
+/// Adds `rustfmt` and `clippy` to the toolchain where they are missing.
+fn rust_components() -> Result<()> {
+    for (subcommand, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        let there = Command::new(env!("CARGO"))
+            .args([subcommand, "--version"])
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if there {
+            continue;
+        }
+        println!("Rust toolchain: adding {component}");
+        let added = Command::new("rustup")
+            .args(["component", "add", component])
+            .status()
+            .is_ok_and(|status| status.success());
+        if !added {
+            bail!(
+                "`cargo {subcommand}` is missing and `rustup component add {component}` failed: install {component}"
+            );
+        }
+    }
+    Ok(())
+}
