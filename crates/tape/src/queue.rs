@@ -1,0 +1,425 @@
+//! The recording's machinery: buffers on their way from the program's threads through the background threads into the file and back.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+
+use crate::encode::Encoder;
+use crate::error::{Result, TapeError};
+use crate::format::{
+    Entry, HEADER_BYTES, Header, INPUT_FILE, OUTPUT_FILE, Parent, Process, TAPE_FILE, checksum,
+};
+use crate::index_list::{IndexList, lock};
+use crate::record::{Buffer, Chunk};
+use crate::sink::{FileSink, Sink};
+
+/// Chunks that may wait to be written. Beyond that, submitting threads wait: memory stays bounded.
+const WAITING: usize = 6;
+/// Directory entries to begin with. So large an allocation is a mapping of its own and grows without moving through the heap.
+const ENTRIES: usize = 1 << 16;
+/// Stack of a background thread.
+const STACK: usize = 256 << 10;
+
+/// The state of one process's recording.
+pub(crate) struct Recording {
+    pub(crate) process: Process,
+    pub(crate) inputs: IndexList,
+    pub(crate) outputs: IndexList,
+    parent: Option<Parent>,
+    path: PathBuf,
+    sink: Box<dyn Sink>,
+    next_index: AtomicU64,
+    submitted: AtomicU64,
+    /// Where the next block goes.
+    end: AtomicU64,
+    failed: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    queue: Mutex<Queue>,
+    /// Signalled when a chunk waits, or when the threads shall end.
+    work: Condvar,
+    /// Signalled when there is room for a chunk.
+    room: Condvar,
+    directory: Mutex<Vec<Entry>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    finished: Mutex<bool>,
+}
+
+struct Queue {
+    filled: VecDeque<(Chunk, usize)>,
+    free: Vec<Buffer>,
+    closed: bool,
+}
+
+/// What an `io::Error` consists of, as that type cannot be cloned.
+#[derive(Clone)]
+struct Failure {
+    action: &'static str,
+    path: PathBuf,
+    code: Option<i32>,
+    kind: io::ErrorKind,
+    message: String,
+}
+
+impl Failure {
+    fn new(action: &'static str, path: &Path, error: &io::Error) -> Failure {
+        let (code, kind, message) = (error.raw_os_error(), error.kind(), error.to_string());
+        Failure {
+            action,
+            path: path.to_owned(),
+            code,
+            kind,
+            message,
+        }
+    }
+
+    fn error(&self) -> TapeError {
+        let source = match self.code {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(self.kind, self.message.clone()),
+        };
+        TapeError::io(self.action, &self.path, source)
+    }
+}
+
+/// Where a recording goes.
+pub(crate) struct Sinks {
+    pub(crate) tape: Box<dyn Sink>,
+    pub(crate) inputs: Box<dyn Sink>,
+    pub(crate) outputs: Box<dyn Sink>,
+}
+
+impl Recording {
+    /// Creates the files and starts the background threads. Indices are given out from `first_index`.
+    pub(crate) fn start(
+        directory: &Path,
+        process: Process,
+        first_index: u64,
+        parent: Option<Parent>,
+    ) -> Result<Arc<Recording>> {
+        let create = |name| -> Result<Box<dyn Sink>> {
+            Ok(Box::new(FileSink::create(&process.file(directory, name))?))
+        };
+        let sinks = Sinks {
+            tape: create(TAPE_FILE)?,
+            inputs: create(INPUT_FILE)?,
+            outputs: create(OUTPUT_FILE)?,
+        };
+        let recording = Arc::new(Recording::new(
+            directory,
+            process,
+            first_index,
+            parent,
+            sinks,
+        ));
+        let header = Header {
+            parent,
+            ..Header::default()
+        };
+        recording
+            .sink
+            .write_at(&header.to_bytes(), 0)
+            .map_err(|source| TapeError::io("write", &recording.path, source))?;
+        recording
+            .start_threads()
+            .map_err(|source| TapeError::io("start a thread to write", &recording.path, source))?;
+        Ok(recording)
+    }
+
+    /// A recording that drops everything because of `error`.
+    pub(crate) fn broken(
+        directory: &Path,
+        process: Process,
+        parent: Parent,
+        error: &TapeError,
+    ) -> Arc<Recording> {
+        struct Nowhere;
+        impl Sink for Nowhere {
+            fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let sinks = Sinks {
+            tape: Box::new(Nowhere),
+            inputs: Box::new(Nowhere),
+            outputs: Box::new(Nowhere),
+        };
+        let recording = Recording::new(directory, process, parent.index_limit, Some(parent), sinks);
+        match error {
+            TapeError::Io {
+                action,
+                path,
+                source,
+            } => recording.fail(Failure::new(action, path, source)),
+            other => recording.fail(Failure::new(
+                "write",
+                &recording.path,
+                &io::Error::other(other.to_string()),
+            )),
+        }
+        Arc::new(recording)
+    }
+
+    pub(crate) fn new(
+        directory: &Path,
+        process: Process,
+        first_index: u64,
+        parent: Option<Parent>,
+        sinks: Sinks,
+    ) -> Recording {
+        Recording {
+            process,
+            inputs: IndexList::new(sinks.inputs),
+            outputs: IndexList::new(sinks.outputs),
+            parent,
+            path: process.file(directory, TAPE_FILE),
+            sink: sinks.tape,
+            next_index: AtomicU64::new(first_index),
+            submitted: AtomicU64::new(0),
+            end: AtomicU64::new(HEADER_BYTES as u64),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            queue: Mutex::new(Queue {
+                filled: VecDeque::with_capacity(WAITING + 1),
+                free: Vec::with_capacity(4 * WAITING),
+                closed: false,
+            }),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            directory: Mutex::new(Vec::with_capacity(ENTRIES)),
+            threads: Mutex::new(Vec::new()),
+            finished: Mutex::new(false),
+        }
+    }
+
+    /// Starts the background threads, with all signals blocked: signals are for the program's threads.
+    pub(crate) fn start_threads(self: &Arc<Self>) -> io::Result<()> {
+        let count = std::thread::available_parallelism()
+            .map_or(1, |processors| (processors.get() / 2).clamp(1, 4));
+        let _blocked = SignalsBlocked::new();
+        for _ in 0..count {
+            let recording = Arc::clone(self);
+            let thread = std::thread::Builder::new()
+                .name("derivgrind-tape".into())
+                .stack_size(STACK);
+            lock(&self.threads).push(thread.spawn(move || recording.write_chunks())?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_chunk(&self) -> Chunk {
+        let first_index = self
+            .next_index
+            .fetch_add(Chunk::RECORDS as u64, Ordering::Relaxed);
+        let recycled = lock(&self.queue).free.pop();
+        Chunk {
+            first_index,
+            buffer: recycled.unwrap_or_else(Buffer::new),
+        }
+    }
+
+    pub(crate) fn submit(&self, chunk: Chunk, used: usize) {
+        self.submitted.fetch_add(used as u64, Ordering::Relaxed);
+        let mut queue = lock(&self.queue);
+        while queue.filled.len() >= WAITING && !queue.closed && !self.failed.load(Ordering::Relaxed)
+        {
+            queue = self
+                .room
+                .wait(queue)
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        if queue.closed || used == 0 || self.failed.load(Ordering::Relaxed) {
+            queue.free.push(chunk.buffer);
+        } else {
+            queue.filled.push_back((chunk, used));
+            drop(queue);
+            self.work.notify_one();
+        }
+    }
+
+    /// A background thread's life.
+    fn write_chunks(&self) {
+        let mut encoder = Encoder::new();
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some((chunk, used)) = queue.filled.pop_front() {
+                drop(queue);
+                self.room.notify_one();
+                self.write_chunk(&mut encoder, &chunk, used);
+                queue = lock(&self.queue);
+                queue.free.push(chunk.buffer);
+            } else if queue.closed {
+                return;
+            } else {
+                queue = self
+                    .work
+                    .wait(queue)
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn write_chunk(&self, encoder: &mut Encoder, chunk: &Chunk, used: usize) {
+        let mut records = &chunk.buffer.as_slice()[..used];
+        let mut first_index = chunk.first_index;
+        while !records.is_empty() && !self.failed.load(Ordering::Relaxed) {
+            let (count, block) = encoder.encode(first_index, records);
+            let offset = self.end.fetch_add(block.len() as u64, Ordering::Relaxed);
+            if let Err(error) = self.sink.write_at(block, offset) {
+                self.fail(Failure::new("write", &self.path, &error));
+                return;
+            }
+            lock(&self.directory).push(Entry {
+                offset,
+                first_index,
+                records: count as u32,
+                bytes: block.len() as u32,
+            });
+            records = &records[count..];
+            first_index += count as u64;
+        }
+    }
+
+    /// Keeps the first failure; from now on everything is dropped.
+    fn fail(&self, failure: Failure) {
+        lock(&self.failure).get_or_insert(failure);
+        self.failed.store(true, Ordering::Relaxed);
+        self.room.notify_all();
+    }
+
+    pub(crate) fn error(&self) -> Option<TapeError> {
+        lock(&self.failure).as_ref().map(Failure::error)
+    }
+
+    /// Ends the background threads when everything submitted is written.
+    pub(crate) fn stop(&self) {
+        lock(&self.queue).closed = true;
+        self.work.notify_all();
+        self.room.notify_all();
+        for thread in lock(&self.threads).drain(..) {
+            if thread.join().is_err() {
+                self.fail(Failure::new(
+                    "write",
+                    &self.path,
+                    &io::Error::other("the writing thread has panicked"),
+                ));
+            }
+        }
+    }
+
+    pub(crate) fn finish(&self) -> Result<()> {
+        let mut finished = lock(&self.finished);
+        if !*finished {
+            self.stop();
+            for (list, name) in [(&self.inputs, INPUT_FILE), (&self.outputs, OUTPUT_FILE)] {
+                if let Err(error) = list.flush() {
+                    self.fail(Failure::new(
+                        "write",
+                        &self.path.with_file_name(name),
+                        &error,
+                    ));
+                }
+            }
+            if !self.failed.load(Ordering::Relaxed)
+                && let Err(error) = self.complete()
+            {
+                self.fail(Failure::new("write", &self.path, &error));
+            }
+            *finished = true;
+        }
+        self.error().map_or(Ok(()), Err)
+    }
+
+    /// Writes the directory, then the header that declares the tape complete.
+    fn complete(&self) -> io::Result<()> {
+        let mut directory = lock(&self.directory);
+        directory.sort_unstable_by_key(|entry| entry.first_index);
+        let bytes: Vec<u8> = directory
+            .iter()
+            .flat_map(|entry| entry.to_bytes())
+            .collect();
+        let offset = self.end.load(Ordering::Relaxed);
+        self.sink.write_at(&bytes, offset)?;
+        self.end
+            .store(offset + bytes.len() as u64, Ordering::Relaxed);
+        let header = Header {
+            complete: true,
+            directory_offset: offset,
+            blocks: directory.len() as u64,
+            records: directory.iter().map(|entry| u64::from(entry.records)).sum(),
+            index_limit: directory.last().map_or(0, Entry::index_limit),
+            directory_checksum: checksum(&bytes),
+            parent: self.parent,
+        };
+        self.sink.write_at(&header.to_bytes(), 0)
+    }
+
+    pub(crate) fn next_index(&self) -> u64 {
+        self.next_index.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn parent_inputs(&self) -> u64 {
+        self.parent.map_or(0, |parent| parent.inputs)
+    }
+
+    pub(crate) fn parent_outputs(&self) -> u64 {
+        self.parent.map_or(0, |parent| parent.outputs)
+    }
+
+    pub(crate) fn descriptors(&self) -> [i32; 3] {
+        [
+            self.sink.descriptor(),
+            self.inputs.descriptor(),
+            self.outputs.descriptor(),
+        ]
+    }
+
+    /// In a forked child: closes its copies of the parent's descriptors. The recording must not be used any more.
+    pub(crate) fn close_descriptors(&self) {
+        for descriptor in self
+            .descriptors()
+            .into_iter()
+            .filter(|descriptor| *descriptor >= 0)
+        {
+            // SAFETY: the owner of the descriptor is this recording, which the child leaks and never uses again.
+            drop(unsafe {
+                <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(descriptor)
+            });
+        }
+    }
+}
+
+/// Blocks all signals of the calling thread while it lives; threads started meanwhile inherit that.
+struct SignalsBlocked {
+    before: libc::sigset_t,
+}
+
+impl SignalsBlocked {
+    fn new() -> SignalsBlocked {
+        // SAFETY: sigset_t is plain data, filled in by the calls below; the calls get valid pointers.
+        unsafe {
+            let mut all = std::mem::zeroed();
+            let mut before = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            SignalsBlocked { before }
+        }
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: `before` is the mask that was in force.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
