@@ -10,7 +10,22 @@ use crate::tool::{VERSIONS, Version};
 #[repr(u8)]
 #[allow(missing_docs)]
 pub enum Gpr {
-    Rax, Rcx, Rdx, Rbx, Rsp, Rbp, Rsi, Rdi, R8, R9, R10, R11, R12, R13, R14, R15,
+    Rax,
+    Rcx,
+    Rdx,
+    Rbx,
+    Rsp,
+    Rbp,
+    Rsi,
+    Rdi,
+    R8,
+    R9,
+    R10,
+    R11,
+    R12,
+    R13,
+    R14,
+    R15,
 }
 
 /// Entries of an indirect-branch look-up table: one for each value of the low 16 bits of an address.
@@ -63,10 +78,18 @@ pub struct Context {
     pub exit: u64,
     /// Host stack pointer while cached code runs.
     pub host_rsp: u64,
+    /// MXCSR of engine code.
+    pub host_mxcsr: u32,
     /// Version in which the thread runs.
     pub version: Version,
+    /// The exit that led here plus one, to be linked to the block found.
+    pub link_from: Option<std::num::NonZeroU64>,
+    /// Whether the block found shall be entered in the look-up table.
+    pub fill_lookup: bool,
     /// Non-zero while an asynchronous signal waits for delivery or another thread wants this one out of the cache.
     pub attention: AtomicU32,
+    /// Non-zero while the thread holds or awaits the code cache's lock.
+    pub in_cache: AtomicU32,
     /// Host thread id.
     pub tid: u32,
     /// The engine's own per-thread state.
@@ -107,6 +130,8 @@ pub fn current() -> *mut Context {
 pub fn fs_offset() -> i64 {
     let fs: u64;
     // SAFETY: the first word of the host's thread control block holds its own address (amd64 psABI, TLS variant II).
-    unsafe { std::arch::asm!("mov {}, fs:[0]", out(reg) fs, options(nostack, readonly, preserves_flags)) };
+    unsafe {
+        std::arch::asm!("mov {}, fs:[0]", out(reg) fs, options(nostack, readonly, preserves_flags))
+    };
     current() as i64 - fs as i64
 }

@@ -1,7 +1,7 @@
 //! The boundary between the engine and what it is used for.
 
 use crate::context::Context;
-use crate::translate::{Block, Emitter};
+use crate::translate::{Block, Emitter, Scratch};
 
 /// Which translation of a block is meant. The engine keeps versions apart and gives them no meaning;
 /// each tool numbers its own, below [`VERSIONS`].
@@ -20,6 +20,11 @@ pub trait Tool: Send + Sync {
 
     /// The version in which a new thread starts.
     fn initial_version(&self) -> Version;
+
+    /// How many scratch registers [`Tool::instrument`] will reserve in this version. Blocks are cut so that they leave as many.
+    fn scratch(&self, _version: Version) -> Scratch {
+        Scratch::default()
+    }
 
     /// Emits `block` in the given version: a [`Emitter::copy`] for each of its instructions in order, with
     /// instrumentation between. The block's control flow is emitted by the engine afterwards.

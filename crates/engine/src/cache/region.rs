@@ -1,0 +1,79 @@
+//! The memory that holds translated code.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// An append-only area of executable memory.
+pub(super) struct Region {
+    start: u64,
+    end: u64,
+    next: u64,
+}
+
+impl Region {
+    /// Reserves `length` bytes wherever the system likes: above the application window, whose addresses are never chosen by
+    /// the system.
+    pub(super) fn new(length: usize) -> Result<Region, String> {
+        // SAFETY: a fresh private mapping at an address of the kernel's choice.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            let error = std::io::Error::last_os_error();
+            return Err(format!(
+                "cannot reserve {length} bytes of executable memory for the code cache: {error}"
+            ));
+        }
+        let start = address as u64;
+        Ok(Region {
+            start,
+            end: start + length as u64,
+            next: start,
+        })
+    }
+
+    /// Where the next code will be put.
+    pub(super) fn address(&self) -> u64 {
+        self.next
+    }
+
+    /// Appends code; `None` if it does not fit.
+    pub(super) fn append(&mut self, code: &[u8]) -> Option<u64> {
+        let at = self.next;
+        if code.len() as u64 > self.end - at {
+            return None;
+        }
+        // SAFETY: `at..at + len` lies in this region, behind everything that can be in execution.
+        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+        self.next = (at + code.len() as u64).next_multiple_of(16);
+        Some(at)
+    }
+
+    /// Forgets everything from `from` on.
+    pub(super) fn clear(&mut self, from: u64) {
+        self.next = from.next_multiple_of(16);
+    }
+
+    /// Changes the aligned 32-bit displacement at `at` to lead to `target`.
+    pub(super) fn patch_displacement(&self, at: u64, target: u64) {
+        debug_assert!((self.start..self.end).contains(&at) && at % 4 == 0);
+        let displacement = target.wrapping_sub(at + 4) as i32;
+        // SAFETY: an aligned displacement inside this region. One aligned store: other threads see the old or the new target, and
+        // both lead to code that is never overwritten while they run.
+        unsafe { AtomicI32::from_ptr(at as *mut i32) }.store(displacement, Ordering::Release);
+    }
+
+    /// Changes the 8-bit displacement at `at` to lead to `target`.
+    pub(super) fn patch_short(&self, at: u64, target: u64) {
+        debug_assert!((self.start..self.end).contains(&at));
+        // SAFETY: a byte inside this region, see `patch_displacement`.
+        let byte = unsafe { std::sync::atomic::AtomicU8::from_ptr(at as *mut u8) };
+        byte.store(target.wrapping_sub(at + 1) as u8, Ordering::Release);
+    }
+}

@@ -1,0 +1,236 @@
+//! What signal handlers do with a thread that is in cached code: let it leave at the end of its block, or rebuild the
+//! application's state at a fault.
+
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+
+use crate::context::{Context, VECTOR_STATE_BYTES};
+use crate::translate::trampolines;
+
+use super::{Cache, Locked, lock};
+
+/// Offsets in an XSAVE image of the standard format (Intel SDM volume 1, section 13.4).
+const XMM_AREA: usize = 160;
+const XSTATE_BV: usize = 512;
+const LEGACY_AREA: usize = 512;
+
+/// Lets the calling thread, which a signal has interrupted at `pc`, come to the dispatcher soon. For use in signal handlers, after
+/// `context.attention` has been set. May change `ucontext`'s instruction pointer.
+///
+/// # Safety
+/// `context` is the calling thread's and `ucontext` the one of the signal being handled.
+pub unsafe fn request_exit(ucontext: *mut libc::ucontext_t, context: *mut Context) {
+    // SAFETY: as the caller promises. A thread that holds or awaits the cache's lock looks at `attention` after that.
+    if unsafe { (*context).in_cache.load(Ordering::SeqCst) } != 0 {
+        return;
+    }
+    let mut cache = lock();
+    // SAFETY: as the caller promises.
+    let (pc, jump) = unsafe { (instruction_pointer(ucontext), (*context).jump) };
+    if let Some(number) = cache.block_at(pc) {
+        if let Some(miss) = cache.divert(number, pc) {
+            // SAFETY: as the caller promises; at `hit` the registers are as `miss` expects them.
+            unsafe { set_instruction_pointer(ucontext, miss) };
+        }
+    }
+    // The block that is being entered, or that an indirect branch is just jumping to.
+    if let Some(number) = cache.block_at(jump) {
+        cache.divert(number, jump);
+    }
+}
+
+/// Lets the block that is about to be entered at `code` come back to the dispatcher at its end.
+pub(crate) fn divert(cache: &mut Locked, code: u64) {
+    if let Some(number) = cache.block_at(code) {
+        cache.divert(number, code);
+    }
+}
+
+impl Cache {
+    /// Makes all ways out of a block lead to the dispatcher. If `pc` is past the point where that helps, returns where to
+    /// continue instead.
+    fn divert(&mut self, number: usize, pc: u64) -> Option<u64> {
+        self.unlink_exits(number);
+        let site = self.blocks[number].lookup?;
+        self.region.patch_short(site.displacement, site.miss);
+        self.diverted.push((site.displacement, site.hit));
+        (site.hit..site.hit_stored)
+            .contains(&pc)
+            .then_some(site.miss)
+    }
+
+    /// Undoes the diversion of inlined look-ups.
+    pub(crate) fn undo_diversions(&mut self) {
+        for (displacement, hit) in std::mem::take(&mut self.diverted) {
+            self.region.patch_short(displacement, hit);
+        }
+    }
+}
+
+/// After a synchronous fault: if it happened in cached code, fills the context with the exact application state at the faulting
+/// instruction and redirects `ucontext` so that the handler returns to the dispatcher.
+///
+/// # Safety
+/// `context` is the calling thread's and `ucontext` the one of the fault being handled.
+pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) -> bool {
+    // SAFETY: as the caller promises.
+    let pc = unsafe { instruction_pointer(ucontext) };
+    // SAFETY: as the caller promises. A fault while the lock is held is one of the engine, not of cached code.
+    if unsafe { (*context).in_cache.load(Ordering::SeqCst) } != 0 {
+        return false;
+    }
+    let cache = lock();
+    let Some(number) = cache.block_at(pc) else {
+        return false;
+    };
+    let block = &cache.blocks[number];
+    let offset = (pc - block.code) as u32;
+    let entry = block
+        .recovery
+        .partition_point(|entry| entry.offset <= offset);
+    let Some(entry) = entry.checked_sub(1).map(|n| block.recovery[n]) else {
+        return false;
+    };
+    // SAFETY: the thread is in cached code, so nobody else uses its context; the kernel has filled `ucontext`.
+    unsafe {
+        let machine = &mut (*ucontext).uc_mcontext;
+        for (number, index) in GREGS.into_iter().enumerate() {
+            (*context).gpr[number] = machine.gregs[index] as u64;
+        }
+        for number in (0..16).filter(|n| entry.spilled & (1 << n) != 0) {
+            (*context).gpr[number] = (*context).spill[number];
+        }
+        let flags = machine.gregs[libc::REG_EFL as usize] as u64;
+        (*context).rflags = if entry.flags_saved {
+            unpack_flags(flags, (*context).saved_flags)
+        } else {
+            flags
+        };
+        (*context).rip = entry.address;
+        (*context).version = block.key.1;
+        save_vectors(context, machine.fpregs.cast::<u8>());
+        if entry.vectors {
+            for (k, &vector) in block.vector_scratch.iter().enumerate() {
+                restore_spilled_vector(context, k, usize::from(vector));
+            }
+        }
+        set_instruction_pointer(ucontext, trampolines::get().abandon);
+        (*context).exit = super::EXIT_SIGNAL;
+    }
+    true
+}
+
+/// Positions of the general registers in `gregs`, by hardware number.
+const GREGS: [usize; 16] = [
+    libc::REG_RAX as usize,
+    libc::REG_RCX as usize,
+    libc::REG_RDX as usize,
+    libc::REG_RBX as usize,
+    libc::REG_RSP as usize,
+    libc::REG_RBP as usize,
+    libc::REG_RSI as usize,
+    libc::REG_RDI as usize,
+    libc::REG_R8 as usize,
+    libc::REG_R9 as usize,
+    libc::REG_R10 as usize,
+    libc::REG_R11 as usize,
+    libc::REG_R12 as usize,
+    libc::REG_R13 as usize,
+    libc::REG_R14 as usize,
+    libc::REG_R15 as usize,
+];
+
+/// Combines the flags that cannot be put aside with the status flags in the form of `lahf; seto al`.
+fn unpack_flags(flags: u64, saved: u64) -> u64 {
+    const FROM_LAHF: u64 = 0xd5;
+    const OVERFLOW: u64 = 1 << 11;
+    let overflow = if saved & 1 != 0 { OVERFLOW } else { 0 };
+    flags & !(FROM_LAHF | OVERFLOW) | saved >> 8 & FROM_LAHF | overflow
+}
+
+/// # Safety
+/// `image` is the kernel's floating-point frame of the present signal, `context` the calling thread's.
+unsafe fn save_vectors(context: *mut Context, image: *const u8) {
+    // Linux writes an XSAVE image of the standard format; its extent is in the software-reserved bytes of the legacy area
+    // (`struct _fpx_sw_bytes` at 464: magic, extended size, feature mask, size).
+    const MAGIC1: u32 = 0x4650_5853;
+    // SAFETY: as the caller promises.
+    unsafe {
+        let magic = image.add(464).cast::<u32>().read_unaligned();
+        let state = (*context).vector_state.as_mut_ptr();
+        if magic == MAGIC1 {
+            let size = image.add(480).cast::<u32>().read_unaligned() as usize;
+            std::ptr::copy_nonoverlapping(image, state, size.min(VECTOR_STATE_BYTES));
+            // Only components that `enter` loads count.
+            let components = state.add(XSTATE_BV).cast::<u64>();
+            components.write_unaligned(components.read_unaligned() & 0xe7);
+        } else {
+            std::ptr::copy_nonoverlapping(image, state, LEGACY_AREA);
+        }
+    }
+}
+
+/// # Safety
+/// `context` is the calling thread's.
+unsafe fn restore_spilled_vector(context: *mut Context, k: usize, vector: usize) {
+    let layout = *crate::translate::trampolines::xsave_layout();
+    // SAFETY: offsets within the image, as the processor reports them.
+    unsafe {
+        let spilled = (&raw const (*context).vector_spill[k]).cast::<u8>();
+        let state = (*context).vector_state.as_mut_ptr();
+        let components = state.add(XSTATE_BV).cast::<u64>();
+        std::ptr::copy_nonoverlapping(spilled, state.add(XMM_AREA + 16 * vector), 16);
+        let mut present = components.read_unaligned() | 2;
+        let width = trampolines::vector_width();
+        if width != trampolines::VectorWidth::Xmm {
+            zero_if_absent(state, &mut present, 4, layout.ymm_high, 256);
+            std::ptr::copy_nonoverlapping(
+                spilled.add(16),
+                state.add(layout.ymm_high + 16 * vector),
+                16,
+            );
+        }
+        if width == trampolines::VectorWidth::Zmm {
+            zero_if_absent(state, &mut present, 1 << 6, layout.zmm_high, 512);
+            std::ptr::copy_nonoverlapping(
+                spilled.add(32),
+                state.add(layout.zmm_high + 32 * vector),
+                32,
+            );
+        }
+        components.write_unaligned(present);
+    }
+    const { assert!(offset_of!(Context, vector_state) % 64 == 0) };
+}
+
+/// A component that is not present has its initial value, zero, whatever its bytes are.
+///
+/// # Safety
+/// `offset..offset + length` lies in the image at `state`.
+unsafe fn zero_if_absent(
+    state: *mut u8,
+    present: &mut u64,
+    component: u64,
+    offset: usize,
+    length: usize,
+) {
+    if *present & component == 0 {
+        // SAFETY: as the caller promises.
+        unsafe { state.add(offset).write_bytes(0, length) };
+        *present |= component;
+    }
+}
+
+/// # Safety
+/// `ucontext` is valid.
+unsafe fn instruction_pointer(ucontext: *mut libc::ucontext_t) -> u64 {
+    // SAFETY: as the caller promises.
+    unsafe { (*ucontext).uc_mcontext.gregs[libc::REG_RIP as usize] as u64 }
+}
+
+/// # Safety
+/// `ucontext` is valid, and continuing at `pc` is sound.
+unsafe fn set_instruction_pointer(ucontext: *mut libc::ucontext_t, pc: u64) {
+    // SAFETY: as the caller promises.
+    unsafe { (*ucontext).uc_mcontext.gregs[libc::REG_RIP as usize] = pc as i64 };
+}

@@ -1,0 +1,21 @@
+//! Translation: decode a basic block, let the tool annotate it, write machine code into the code cache.
+
+mod assembler;
+mod block;
+mod client_request;
+mod control_flow;
+mod emitter;
+mod liveness;
+mod null;
+mod operand;
+pub mod registers;
+pub(crate) mod trampolines;
+
+pub use assembler::{Condition, Label};
+pub use block::{Block, BlockEnd, Emulated, Fault, Scratch};
+pub use client_request::Request;
+pub use emitter::{Emitter, Helper, HelperNext};
+pub use liveness::STATUS_FLAGS;
+pub use null::NullTool;
+
+pub(crate) use emitter::{Exit, ExitKind, LookupSite, Recovery, translate};
