@@ -1,0 +1,81 @@
+//! The four operations, conversions, and sign tricks.
+
+use crate::table::{Formula, formula};
+
+pub fn formulas() -> Vec<Formula> {
+    vec![
+        formula("add", &[1.5, -0.75], "return x[0] + x[1];", |_| vec![1.0, 1.0]),
+        formula("sub", &[1.5, -0.75], "return x[0] - x[1];", |_| vec![1.0, -1.0]),
+        formula("mul", &[1.5, -0.75], "return x[0] * x[1];", |x| vec![x[1], x[0]]),
+        formula("div", &[1.5, -0.75], "return x[0] / x[1];", |x| vec![1.0 / x[1], -x[0] / (x[1] * x[1])]),
+        formula("add_constant", &[1.5], "return x[0] + (REAL)3.5;", |_| vec![1.0]),
+        formula("sub_from_constant", &[1.5], "return (REAL)2.25 - x[0];", |_| vec![-1.0]),
+        formula("mul_by_constant", &[1.5], "return x[0] * (REAL)-0.625;", |_| vec![-0.625]),
+        formula("div_by_constant", &[1.5], "return x[0] / (REAL)4.5;", |_| vec![1.0 / 4.5]),
+        formula("constant_by", &[-0.625], "return (REAL)1.5 / x[0];", |x| vec![-1.5 / (x[0] * x[0])]),
+        formula("same_operand_twice", &[1.25, 3.0], "return x[0] * x[0] + (x[0] - x[0]) * x[1] + x[1] / x[1];", |x| vec![2.0 * x[0], 0.0]),
+        formula("compound_assignment", &[1.5, -0.75], "REAL y = x[0]; y += x[1]; y *= x[1]; y -= x[0]; y /= x[1]; return y;", |x| {
+            vec![1.0 - 1.0 / x[1], 1.0 + x[0] / (x[1] * x[1])]
+        }),
+        formula("overwritten", &[1.5, -0.75], "REAL y = x[0] * x[1]; x[0] = x[1]; y = x[0]; return y;", |_| vec![0.0, 1.0]),
+        formula(
+            "horner",
+            &[0.75],
+            "return ((((x[0] * 2 - 3) * x[0] + 5) * x[0] - 7) * x[0] + 11) * x[0] - 13;",
+            |x| vec![(((10.0 * x[0] - 12.0) * x[0] + 15.0) * x[0] - 14.0) * x[0] + 11.0],
+        ),
+        formula("rational", &[1.5, -0.75], "return (x[0] * x[1] + 1) / (x[0] - x[1] * x[1]);", |x| {
+            let (p, q) = (x[0] * x[1] + 1.0, x[0] - x[1] * x[1]);
+            vec![(x[1] * q - p) / (q * q), (x[0] * q + 2.0 * x[1] * p) / (q * q)]
+        }),
+        formula("rosenbrock", &[-1.25, 0.5], "REAL u = 1 - x[0], v = x[1] - x[0] * x[0]; return u * u + 100 * v * v;", |x| {
+            let v = x[1] - x[0] * x[0];
+            vec![-2.0 * (1.0 - x[0]) - 400.0 * x[0] * v, 200.0 * v]
+        }),
+        formula(
+            "product_of_eight",
+            &[1.5, -0.75, 0.5, 2.0, -1.25, 3.0, 0.875, 1.125],
+            "REAL y = 1; int i; for (i = 0; i < 8; i++) y *= x[i]; return y;",
+            |x| {
+                let product: f64 = x.iter().product();
+                x.iter().map(|factor| product / factor).collect()
+            },
+        ),
+        formula("through_double", &[1.5, -0.75], "double a = x[0], b = x[1]; return (REAL)(a * b + a);", |x| vec![x[1] + 1.0, x[0]]),
+        formula("through_float", &[1.5, -0.75], "float a = (float)x[0], b = (float)x[1]; return (REAL)(a * b + a);", |x| {
+            vec![x[1] + 1.0, x[0]]
+        }),
+        formula("through_int", &[1.5, 2.75], "int i = (int)x[1]; return x[0] * (REAL)i + x[1];", |x| vec![x[1].trunc(), 1.0]),
+        formula("through_long", &[1.5, -3.75], "long i = (long)(x[1] * 2); return x[0] * (REAL)i;", |x| vec![(2.0 * x[1]).trunc(), 0.0]),
+        formula("through_unsigned", &[1.5, 3.75], "unsigned long i = (unsigned long)x[1]; return x[0] * (REAL)i;", |x| {
+            vec![x[1].trunc(), 0.0]
+        }),
+        formula("negate", &[1.5, -0.75], "return -(x[0] * x[1]);", |x| vec![-x[1], -x[0]]),
+        formula("negate_zero", &[0.0, 2.0], "REAL y = -x[0]; return y * x[1] + x[1];", |x| vec![-x[1], -x[0] + 1.0]),
+        formula("negate_by_xor", &[1.5, -0.75], "return flip_sign(x[0]) * x[1];", |x| vec![-x[1], -x[0]]).with(
+            "static REAL flip_sign(REAL a) { union { REAL r; BITS b; } u; u.r = a; u.b ^= SIGN; return u.r; }",
+        ),
+        formula("abs_by_and", &[-1.5, 0.75], "return clear_sign(x[0]) * clear_sign(x[1]);", |x| vec![-x[1], -x[0]]).with(
+            "static REAL clear_sign(REAL a) { union { REAL r; BITS b; } u; u.r = a; u.b &= ~SIGN; return u.r; }",
+        ),
+        formula("copysign_by_bits", &[1.5, -0.75, 2.5], "return with_sign(x[0], x[1]) * with_sign(x[1], x[2]);", |x| {
+            vec![x[1], x[0], 0.0]
+        })
+        .with(
+            "static REAL with_sign(REAL a, REAL s) { union { REAL r; BITS b; } u, v; u.r = a; v.r = s;
+                u.b = (u.b & ~SIGN) | (v.b & SIGN); return u.r; }",
+        ),
+        formula("select_by_mask", &[1.5, -0.75], "return masked(x[0], x[1], x[0] > x[1]) + 2 * masked(x[0], x[1], x[0] < x[1]);", |_| {
+            vec![1.0, 2.0]
+        })
+        .with(
+            "static REAL masked(REAL a, REAL b, int first) { union { REAL r; BITS b; } u, v; BITS m = -(BITS)first; u.r = a; v.r = b;
+                u.b = (u.b & m) | (v.b & ~m); return u.r; }",
+        ),
+        formula("maximum", &[1.5, -0.75], "REAL m = x[0] > x[1] ? x[0] : x[1]; return m * m;", |x| vec![2.0 * x[0], 0.0]),
+        formula("minimum", &[1.5, -0.75], "REAL m = x[0] < x[1] ? x[0] : x[1]; return m * m;", |x| vec![0.0, 2.0 * x[1]]),
+        formula("clamp", &[1.5, -0.75, 0.25], "int i; REAL y = 0; for (i = 0; i < 3; i++) y += (i + 1) * (x[i] < -1 ? -1 : x[i] > 1 ? 1 : x[i]); return y;", |_| {
+            vec![0.0, 2.0, 3.0]
+        }),
+    ]
+}
