@@ -11,10 +11,7 @@ use crate::suite::{Obstacle, skip};
 /// Where a command lies, if it is installed.
 pub fn find(command: &str) -> Option<PathBuf> {
     let directories = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-    directories
-        .iter()
-        .map(|directory| Path::new(directory).join(command))
-        .find(|path| path.is_file())
+    directories.iter().map(|directory| Path::new(directory).join(command)).find(|path| path.is_file())
 }
 
 /// Where a command lies.
@@ -32,29 +29,16 @@ pub fn programs() -> PathBuf {
 
 /// Options that make the client request headers available.
 pub fn header_options() -> Vec<String> {
-    vec![format!(
-        "-I{}",
-        crate::root().join("crates/client/include").display()
-    )]
+    vec![format!("-I{}", crate::root().join("crates/client/include").display())]
 }
 
 /// Compiles `source` to `output` with a compiler of the system and additional options.
 ///
 /// # Errors
 /// A reason to skip if the compiler is missing, a failure with the compiler's messages if it does not compile.
-pub fn compile(
-    compiler: &str,
-    source: &Path,
-    output: &Path,
-    options: &[&str],
-) -> Result<(), Obstacle> {
+pub fn compile(compiler: &str, source: &Path, output: &Path, options: &[&str]) -> Result<(), Obstacle> {
     let mut command = Command::new(need(compiler)?);
-    command
-        .args(header_options())
-        .arg("-o")
-        .arg(output)
-        .arg(source)
-        .args(options);
+    command.args(header_options()).arg("-o").arg(output).arg(source).args(options);
     let finished = process::run(&mut command)?;
     finished.successful(&format!("{compiler} {}", source.display()))?;
     Ok(())

@@ -13,9 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Root of the checkout.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("/"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"))
 }
 
 /// Directory of the binaries under test: `DERIVGRIND_TEST_BINARIES`, or the directory above the one of the running test.

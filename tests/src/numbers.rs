@@ -10,17 +10,12 @@ pub fn close(value: f64, expected: f64, scale: f64, tolerance: f64) -> bool {
 
 /// Largest magnitude among `values`.
 pub fn magnitude(values: &[f64]) -> f64 {
-    values
-        .iter()
-        .fold(0.0, |largest, value| value.abs().max(largest))
+    values.iter().fold(0.0, |largest, value| value.abs().max(largest))
 }
 
 /// Sum of products.
 pub fn dot(left: &[f64], right: &[f64]) -> f64 {
-    left.iter()
-        .zip(right)
-        .map(|(left, right)| left * right)
-        .sum()
+    left.iter().zip(right).map(|(left, right)| left * right).sum()
 }
 
 /// The generator SplitMix64 (Steele, Lea, Flood 2014), which the test programs implement in C as well.

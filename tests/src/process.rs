@@ -54,12 +54,7 @@ impl fmt::Display for Finished {
             (None, Some(signal)) => write!(formatter, "killed by signal {signal}")?,
             (None, None) => write!(formatter, "{}", self.status)?,
         }
-        write!(
-            formatter,
-            "; stdout: {}; stderr: {}",
-            excerpt(&self.stdout),
-            excerpt(&self.stderr)
-        )
+        write!(formatter, "; stdout: {}; stderr: {}", excerpt(&self.stdout), excerpt(&self.stderr))
     }
 }
 
@@ -67,22 +62,14 @@ impl fmt::Display for Finished {
 pub fn excerpt(bytes: &[u8]) -> String {
     const SHOWN: usize = 600;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
-    let rest = if bytes.len() > SHOWN {
-        format!("... ({} bytes)", bytes.len())
-    } else {
-        String::new()
-    };
+    let rest = if bytes.len() > SHOWN { format!("... ({} bytes)", bytes.len()) } else { String::new() };
     format!("{text:?}{rest}")
 }
 
 /// A command in a fixed environment: only `PATH`, `HOME`, `LANG` and `TZ` are set, so that a run looks the same everywhere.
 pub fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().envs([
-        ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
-        ("LANG", "C"),
-        ("TZ", "UTC"),
-    ]);
+    command.env_clear().envs([("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), ("LANG", "C"), ("TZ", "UTC")]);
     command.env("HOME", directory).current_dir(directory);
     command
 }
@@ -93,19 +80,10 @@ pub fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
 /// If it cannot be started, or is not done after `limit`; then its process group is killed.
 pub fn run_with(command: &mut Command, input: &[u8], limit: Duration) -> Result<Finished> {
     let shown = format!("{command:?}");
-    command
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start {shown}"))?;
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
     let mut stdin = child.stdin.take().context("no pipe to standard input")?;
-    let stdout = child
-        .stdout
-        .take()
-        .context("no pipe from standard output")?;
+    let stdout = child.stdout.take().context("no pipe from standard output")?;
     let stderr = child.stderr.take().context("no pipe from standard error")?;
     std::thread::scope(|scope| {
         // A program may end without reading its input; the broken pipe is then no error.
@@ -116,9 +94,7 @@ pub fn run_with(command: &mut Command, input: &[u8], limit: Duration) -> Result<
         // A descendant left behind would keep the pipes open.
         kill_group(&child);
         let (stdout, stderr) = (stdout.join(), stderr.join());
-        let (Ok(stdout), Ok(stderr)) = (stdout, stderr) else {
-            bail!("cannot read the output of {shown}")
-        };
+        let (Ok(stdout), Ok(stderr)) = (stdout, stderr) else { bail!("cannot read the output of {shown}") };
         let Some(status) = status? else {
             bail!(
                 "{shown} was not done after {} s; stdout: {}; stderr: {}",
@@ -127,11 +103,7 @@ pub fn run_with(command: &mut Command, input: &[u8], limit: Duration) -> Result<
                 excerpt(&stderr)
             );
         };
-        Ok(Finished {
-            stdout,
-            stderr,
-            status,
-        })
+        Ok(Finished { stdout, stderr, status })
     })
 }
 
@@ -177,16 +149,11 @@ mod tests {
 
     #[test]
     fn output_status_and_signal_are_kept() {
-        let shell = |script: &str| {
-            run_with(Command::new("sh").args(["-c", script]), b"in", TIME_LIMIT).expect("sh runs")
-        };
+        let shell =
+            |script: &str| run_with(Command::new("sh").args(["-c", script]), b"in", TIME_LIMIT).expect("sh runs");
         let finished = shell("cat; echo err >&2; exit 3");
         assert_eq!(
-            (
-                finished.stdout.as_slice(),
-                finished.stderr.as_slice(),
-                finished.status.code()
-            ),
+            (finished.stdout.as_slice(), finished.stderr.as_slice(), finished.status.code()),
             (&b"in"[..], &b"err\n"[..], Some(3))
         );
         assert_eq!(shell("kill -SEGV $$").status.signal(), Some(libc::SIGSEGV));
@@ -195,11 +162,8 @@ mod tests {
     #[test]
     fn a_process_that_hangs_is_killed_with_its_children() {
         let started = Instant::now();
-        let result = run_with(
-            Command::new("sh").args(["-c", "sleep 100 & sleep 100"]),
-            &[],
-            Duration::from_millis(200),
-        );
+        let result =
+            run_with(Command::new("sh").args(["-c", "sleep 100 & sleep 100"]), &[], Duration::from_millis(200));
         assert!(result.is_err());
         assert!(started.elapsed() < Duration::from_secs(20));
     }

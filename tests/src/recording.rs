@@ -28,20 +28,11 @@ impl Recording {
         arguments: &[Argument],
         limit: Duration,
     ) -> Result<Self> {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let mut command = tool(directory);
-        command
-            .args(["--quiet", "record"])
-            .arg(directory)
-            .arg("--")
-            .arg(program)
-            .args(arguments);
+        command.args(["--quiet", "record"]).arg(directory).arg("--").arg(program).args(arguments);
         let finished = process::run_with(&mut command, &[], limit)?;
-        Ok(Self {
-            directory: directory.to_owned(),
-            finished,
-        })
+        Ok(Self { directory: directory.to_owned(), finished })
     }
 
     /// Number of declared inputs.
@@ -73,32 +64,17 @@ impl Recording {
     /// # Errors
     /// If the evaluator fails or leaves no well-formed result.
     pub fn forward(&self, input_dots: &[f64]) -> Result<Vec<f64>> {
-        self.sweep(
-            "dg-input-dots",
-            input_dots,
-            &["--forward"],
-            "dg-output-dots",
-        )
+        self.sweep("dg-input-dots", input_dots, &["--forward"], "dg-output-dots")
     }
 
-    fn sweep(
-        &self,
-        seeds: &str,
-        values: &[f64],
-        options: &[&str],
-        result: &str,
-    ) -> Result<Vec<f64>> {
+    fn sweep(&self, seeds: &str, values: &[f64], options: &[&str], result: &str) -> Result<Vec<f64>> {
         write_numbers(&self.directory.join(seeds), values)?;
         let result = self.directory.join(result);
         if result.exists() {
-            std::fs::remove_file(&result)
-                .with_context(|| format!("cannot remove {}", result.display()))?;
+            std::fs::remove_file(&result).with_context(|| format!("cannot remove {}", result.display()))?;
         }
         let mut command = tool(&self.directory);
-        command
-            .args(["--quiet", "eval"])
-            .arg(&self.directory)
-            .args(options);
+        command.args(["--quiet", "eval"]).arg(&self.directory).args(options);
         process::run(&mut command)?.successful("derivgrind eval")?;
         numbers(&result)
     }
@@ -114,13 +90,8 @@ pub fn tool(directory: &Path) -> Command {
 /// # Errors
 /// If it cannot be read or a line is no number.
 pub fn numbers(path: &Path) -> Result<Vec<f64>> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let parse = |line: &str| {
-        line.trim()
-            .parse()
-            .with_context(|| format!("{}: not a number: {line:?}", path.display()))
-    };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let parse = |line: &str| line.trim().parse().with_context(|| format!("{}: not a number: {line:?}", path.display()));
     text.lines().map(parse).collect()
 }
 
@@ -129,10 +100,7 @@ pub fn numbers(path: &Path) -> Result<Vec<f64>> {
 /// # Errors
 /// If the file cannot be written, or a number is not finite.
 pub fn write_numbers(path: &Path, values: &[f64]) -> Result<()> {
-    ensure!(
-        values.iter().all(|value| value.is_finite()),
-        "a seed is not finite"
-    );
+    ensure!(values.iter().all(|value| value.is_finite()), "a seed is not finite");
     let mut text = String::new();
     for value in values {
         writeln!(text, "{value:e}").context("cannot format a number")?;

@@ -55,12 +55,7 @@ pub struct Suite {
 impl Suite {
     /// An empty suite. Its name is the first part of the name of each case.
     pub fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            trials: Vec::new(),
-            known: KnownFailures::load(),
-            report: Arc::new(Report::open(name)),
-        }
+        Self { name, trials: Vec::new(), known: KnownFailures::load(), report: Arc::new(Report::open(name)) }
     }
 
     /// Adds a case. `name` follows the suite's name and a slash.
@@ -68,12 +63,11 @@ impl Suite {
         let name = format!("{}/{}", self.name, name.as_ref());
         let known = self.known.reason(&name);
         let report = Arc::clone(&self.report);
-        self.trials
-            .push(Trial::ignorable_test(name.clone(), move || {
-                let (verdict, reason, completion) = judge(body(), known);
-                report.line(verdict, &name, &reason);
-                completion
-            }));
+        self.trials.push(Trial::ignorable_test(name.clone(), move || {
+            let (verdict, reason, completion) = judge(body(), known);
+            report.line(verdict, &name, &reason);
+            completion
+        }));
     }
 
     /// Runs the cases that the command line selects, with libtest's options.
@@ -87,23 +81,14 @@ impl Suite {
 }
 
 /// Combines what a case did with what is known about it.
-fn judge(
-    outcome: Outcome,
-    known: Option<String>,
-) -> (&'static str, String, Result<Completion, Failed>) {
+fn judge(outcome: Outcome, known: Option<String>) -> (&'static str, String, Result<Completion, Failed>) {
     match (outcome, known) {
         (Ok(()), None) => ("passed", String::new(), Ok(Completion::Completed)),
         (Ok(()), Some(reason)) => {
-            let message = format!(
-                "passes although tests/known-failures.toml lists it ({reason}): remove the entry"
-            );
+            let message = format!("passes although tests/known-failures.toml lists it ({reason}): remove the entry");
             ("failed", message.clone(), Err(message.into()))
         }
-        (Err(Obstacle::Skip(reason)), _) => (
-            "skipped",
-            reason.clone(),
-            Ok(Completion::ignored_with(reason)),
-        ),
+        (Err(Obstacle::Skip(reason)), _) => ("skipped", reason.clone(), Ok(Completion::ignored_with(reason))),
         (Err(Obstacle::Failure(_)), Some(reason)) => {
             let shown = format!("known failure: {reason}");
             ("known", reason, Ok(Completion::ignored_with(shown)))
@@ -121,11 +106,7 @@ struct Report {
 
 impl Report {
     fn open(suite: &'static str) -> Self {
-        Self {
-            suite,
-            path: std::env::var_os("DERIVGRIND_TEST_REPORT").map(PathBuf::from),
-            lock: Mutex::new(()),
-        }
+        Self { suite, path: std::env::var_os("DERIVGRIND_TEST_REPORT").map(PathBuf::from), lock: Mutex::new(()) }
     }
 
     fn line(&self, verdict: &str, name: &str, reason: &str) {
@@ -168,10 +149,7 @@ impl KnownFailures {
     fn load() -> Self {
         match std::fs::read_to_string(crate::root().join("tests/known-failures.toml")) {
             Ok(text) => Self::parse(&text),
-            Err(error) => Self {
-                error: Some(error.to_string()),
-                ..Self::default()
-            },
+            Err(error) => Self { error: Some(error.to_string()), ..Self::default() },
         }
     }
 
@@ -179,10 +157,7 @@ impl KnownFailures {
         let file: KnownFile = match toml::from_str(text) {
             Ok(file) => file,
             Err(error) => {
-                return Self {
-                    error: Some(error.to_string()),
-                    ..Self::default()
-                };
+                return Self { error: Some(error.to_string()), ..Self::default() };
             }
         };
         let mut known = Self::default();
@@ -219,21 +194,10 @@ mod tests {
     #[test]
     fn known_failures_need_a_reason_and_are_listed_once() {
         let entry = |reason: &str| format!("[[failure]]\ncase = \"a/b\"\nreason = \"{reason}\"\n");
-        assert_eq!(
-            KnownFailures::parse(&entry("r")).reason("a/b").as_deref(),
-            Some("r")
-        );
+        assert_eq!(KnownFailures::parse(&entry("r")).reason("a/b").as_deref(), Some("r"));
         assert!(KnownFailures::parse(&entry(" ")).error.is_some());
-        assert!(
-            KnownFailures::parse(&(entry("r") + &entry("r")))
-                .error
-                .is_some()
-        );
-        assert!(
-            KnownFailures::parse("[[failure]]\nname = \"a\"")
-                .error
-                .is_some()
-        );
+        assert!(KnownFailures::parse(&(entry("r") + &entry("r"))).error.is_some());
+        assert!(KnownFailures::parse("[[failure]]\nname = \"a\"").error.is_some());
         assert!(KnownFailures::parse("").error.is_none());
     }
 

@@ -21,11 +21,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 fn main() -> ExitCode {
     let mut suite = Suite::new("docs");
     for path in documents() {
-        let name = path
-            .strip_prefix(root())
-            .unwrap_or(&path)
-            .display()
-            .to_string();
+        let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         suite.case(name, move || check(&path));
     }
     suite.run()
@@ -34,14 +30,9 @@ fn main() -> ExitCode {
 /// README.md and the files of docs/.
 fn documents() -> Vec<PathBuf> {
     let mut paths = vec![root().join("README.md")];
-    let entries = std::fs::read_dir(root().join("docs"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let entries = std::fs::read_dir(root().join("docs")).into_iter().flatten().flatten();
     paths.extend(
-        entries
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "md")),
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|extension| extension == "md")),
     );
     paths.sort();
     paths
@@ -53,11 +44,7 @@ enum Step {
     /// Write a file.
     File { name: String, content: String },
     /// Run a command and expect this output.
-    Run {
-        line: usize,
-        command: String,
-        output: Vec<String>,
-    },
+    Run { line: usize, command: String, output: Vec<String> },
 }
 
 /// The steps of a document, in order.
@@ -66,17 +53,10 @@ fn parse(text: &str) -> Vec<Step> {
     let mut file = None;
     let mut lines = text.lines().enumerate();
     while let Some((_, line)) = lines.next() {
-        if let Some(name) = line
-            .trim()
-            .strip_prefix("<!-- file:")
-            .and_then(|rest| rest.strip_suffix("-->"))
-        {
+        if let Some(name) = line.trim().strip_prefix("<!-- file:").and_then(|rest| rest.strip_suffix("-->")) {
             file = Some(name.trim().to_owned());
         } else if let Some(language) = line.strip_prefix("```") {
-            let block: Vec<(usize, &str)> = lines
-                .by_ref()
-                .take_while(|(_, line)| !line.starts_with("```"))
-                .collect();
+            let block: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| !line.starts_with("```")).collect();
             if let Some(name) = file.take() {
                 let content = block.iter().map(|(_, line)| format!("{line}\n")).collect();
                 steps.push(Step::File { name, content });
@@ -99,11 +79,7 @@ fn commands(block: &[(usize, &str)]) -> Vec<Step> {
             continued = line.ends_with('\\');
         } else if let Some(command) = line.strip_prefix("$ ") {
             continued = line.ends_with('\\');
-            steps.push(Step::Run {
-                line: number + 1,
-                command: command.to_owned(),
-                output: Vec::new(),
-            });
+            steps.push(Step::Run { line: number + 1, command: command.to_owned(), output: Vec::new() });
         } else if let Some(Step::Run { output, .. }) = steps.last_mut() {
             output.push(line.to_owned());
         }
@@ -112,31 +88,21 @@ fn commands(block: &[(usize, &str)]) -> Vec<Step> {
 }
 
 fn check(path: &Path) -> Outcome {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let scratch = compiler::scratch("docs")?;
     for step in parse(&text) {
         match step {
             Step::File { name, content } => {
-                std::fs::write(scratch.path().join(&name), content)
-                    .with_context(|| format!("cannot write {name}"))?;
+                std::fs::write(scratch.path().join(&name), content).with_context(|| format!("cannot write {name}"))?;
             }
-            Step::Run {
-                line,
-                command,
-                output,
-            } => {
+            Step::Run { line, command, output } => {
                 let place = format!("{}:{line}: `{command}`", path.display());
                 let finished = execute(&command, scratch.path())?.successful(&place)?;
                 let shown: Vec<&str> = output.iter().map(|line| line.trim_end()).collect();
                 let came = finished.text();
                 let came: Vec<&str> = came.lines().map(str::trim_end).collect();
                 if !matches(&shown, &came) {
-                    return fail(format!(
-                        "{place}\nshown:\n{}\ncame:\n{}",
-                        shown.join("\n"),
-                        came.join("\n")
-                    ));
+                    return fail(format!("{place}\nshown:\n{}\ncame:\n{}", shown.join("\n"), came.join("\n")));
                 }
             }
         }
@@ -146,17 +112,10 @@ fn check(path: &Path) -> Outcome {
 
 fn execute(command: &str, scratch: &Path) -> Result<process::Finished> {
     let old = std::env::var_os("PATH").unwrap_or_default();
-    let path =
-        std::env::join_paths(std::iter::once(binaries()).chain(std::env::split_paths(&old)))?;
+    let path = std::env::join_paths(std::iter::once(binaries()).chain(std::env::split_paths(&old)))?;
     let mut shell = Command::new("bash");
-    shell
-        .args(["-c", &format!("exec 2>&1\n{command}")])
-        .env("PATH", path);
-    shell.current_dir(if command.starts_with("cargo ") {
-        root()
-    } else {
-        scratch
-    });
+    shell.args(["-c", &format!("exec 2>&1\n{command}")]).env("PATH", path);
+    shell.current_dir(if command.starts_with("cargo ") { root() } else { scratch });
     process::run_with(&mut shell, &[], LIMIT)
 }
 
@@ -165,9 +124,9 @@ fn matches(pattern: &[&str], lines: &[&str]) -> bool {
     match pattern.split_first() {
         None => lines.is_empty(),
         Some((&"...", rest)) => (0..=lines.len()).any(|skipped| matches(rest, &lines[skipped..])),
-        Some((first, rest)) => lines
-            .split_first()
-            .is_some_and(|(line, others)| line_matches(first, line) && matches(rest, others)),
+        Some((first, rest)) => {
+            lines.split_first().is_some_and(|(line, others)| line_matches(first, line) && matches(rest, others))
+        }
     }
 }
 

@@ -37,26 +37,17 @@ fn main() -> ExitCode {
     let mut suite = Suite::new("formulas");
     let (c, cpp) = (Arc::new(table::c()), Arc::new(table::cpp()));
     for (language, formulas) in [(Language::C, &c), (Language::Cpp, &cpp)] {
-        let reference = Combination::new(
-            language,
-            language.compilers()[0],
-            "-O0",
-            Real::Double,
-            formulas,
-        );
+        let reference = Combination::new(language, language.compilers()[0], "-O0", Real::Double, formulas);
         for index in 0..formulas.len() {
             let reference = Arc::clone(&reference);
-            suite.case(format!("table/{}", formulas[index].name), move || {
-                difference_quotient(&reference, index)
-            });
+            suite.case(format!("table/{}", formulas[index].name), move || difference_quotient(&reference, index));
         }
         for combination in combinations(language, formulas) {
             for index in 0..formulas.len() {
                 let combination = Arc::clone(&combination);
-                suite.case(
-                    format!("{}/{}", combination.name(), formulas[index].name),
-                    move || derivatives(&combination, index),
-                );
+                suite.case(format!("{}/{}", combination.name(), formulas[index].name), move || {
+                    derivatives(&combination, index)
+                });
             }
         }
     }
@@ -181,15 +172,7 @@ impl Combination {
         formulas: &Arc<Vec<Formula>>,
     ) -> Arc<Self> {
         let formulas = Arc::clone(formulas);
-        Arc::new(Self {
-            language,
-            compiler,
-            level,
-            real,
-            formulas,
-            built: OnceLock::new(),
-            together: OnceLock::new(),
-        })
+        Arc::new(Self { language, compiler, level, real, formulas, built: OnceLock::new(), together: OnceLock::new() })
     }
 
     fn name(&self) -> String {
@@ -203,81 +186,47 @@ impl Combination {
                 Obstacle::Failure(message) => Failure::Failure(message),
             })
         };
-        self.built
-            .get_or_init(build)
-            .as_ref()
-            .map_err(|failure| failure.clone().into())
+        self.built.get_or_init(build).as_ref().map_err(|failure| failure.clone().into())
     }
 
     fn build(&self) -> Result<Built, Obstacle> {
         let scratch = compiler::scratch("formulas")?;
-        let source = scratch
-            .path()
-            .join("formulas")
-            .with_extension(self.language.suffix());
-        std::fs::write(
-            &source,
-            program::source(&self.formulas, self.language == Language::Cpp),
-        )?;
+        let source = scratch.path().join("formulas").with_extension(self.language.suffix());
+        std::fs::write(&source, program::source(&self.formulas, self.language == Language::Cpp))?;
         let program = scratch.path().join("formulas");
         let mut options = vec![self.level, "-Wno-unused-result", "-lm"];
         if self.real == Real::Float {
             options.push("-DSINGLE");
         }
         compiler::compile(self.compiler, &source, &program, &options)?;
-        let native = process::run(&mut process::command(&program, scratch.path()))?
-            .successful("native run")?;
+        let native = process::run(&mut process::command(&program, scratch.path()))?.successful("native run")?;
         let output: Vec<String> = native.text().lines().map(str::to_owned).collect();
         if output.len() != self.formulas.len() {
-            return fail(format!(
-                "{} formulas, but {} lines of native output",
-                self.formulas.len(),
-                output.len()
-            ));
+            return fail(format!("{} formulas, but {} lines of native output", self.formulas.len(), output.len()));
         }
-        Ok(Built {
-            scratch,
-            program,
-            output,
-        })
+        Ok(Built { scratch, program, output })
     }
 
     /// Derivatives of one formula, from the recording of all of them if there is one.
     fn derivatives(&self, built: &Built, index: usize) -> Result<Derivatives> {
-        let together = self.together.get_or_init(|| {
-            self.record(built, "all", &self.formulas, &[])
-                .map_err(|error| format!("{error:#}"))
-        });
+        let together = self
+            .together
+            .get_or_init(|| self.record(built, "all", &self.formulas, &[]).map_err(|error| format!("{error:#}")));
         match together {
             Ok(all) => Ok(all[index].clone()),
             Err(_) => {
                 let formula = &self.formulas[index];
-                let alone = self.record(
-                    built,
-                    formula.name,
-                    std::slice::from_ref(formula),
-                    &[formula.name],
-                )?;
+                let alone = self.record(built, formula.name, std::slice::from_ref(formula), &[formula.name])?;
                 alone.into_iter().next().context("no formula was recorded")
             }
         }
     }
 
     /// Records the program with `arguments`, which select `formulas`.
-    fn record(
-        &self,
-        built: &Built,
-        name: &str,
-        formulas: &[Formula],
-        arguments: &[&str],
-    ) -> Result<Vec<Derivatives>> {
+    fn record(&self, built: &Built, name: &str, formulas: &[Formula], arguments: &[&str]) -> Result<Vec<Derivatives>> {
         let directory = built.scratch.path().join(format!("recording-{name}"));
-        let recording =
-            Recording::make(&directory, &built.program, arguments, process::TIME_LIMIT)?;
-        let finished = recording
-            .finished
-            .clone()
-            .successful("under derivgrind record")?;
+        let recording = Recording::make(&directory, &built.program, arguments, process::TIME_LIMIT)?;
+        let finished = recording.finished.clone().successful("under derivgrind record")?;
         let text = finished.text();
         let lines: Vec<&str> = text.lines().collect();
         ensure!(
@@ -288,35 +237,20 @@ impl Combination {
         );
 
         let inputs: usize = formulas.iter().map(|formula| formula.inputs.len()).sum();
-        ensure!(
-            recording.inputs()? == inputs,
-            "{} inputs were recorded instead of {inputs}",
-            recording.inputs()?
-        );
+        ensure!(recording.inputs()? == inputs, "{} inputs were recorded instead of {inputs}", recording.inputs()?);
         ensure!(
             recording.outputs()? == formulas.len(),
             "{} outputs were recorded instead of {}",
             recording.outputs()?,
             formulas.len()
         );
-        let weights: Vec<f64> = (0..formulas.len())
-            .map(|index| 1.0 + index as f64 / 8.0)
-            .collect();
+        let weights: Vec<f64> = (0..formulas.len()).map(|index| 1.0 + index as f64 / 8.0).collect();
         let bars = recording.reverse(&weights)?;
         let mut generator = SplitMix64(1);
         let dots: Vec<f64> = (0..inputs).map(|_| generator.number()).collect();
         let output_dots = recording.forward(&dots)?;
-        ensure!(
-            bars.len() == inputs,
-            "{} input bars instead of {inputs}",
-            bars.len()
-        );
-        ensure!(
-            output_dots.len() == formulas.len(),
-            "{} output dots instead of {}",
-            output_dots.len(),
-            formulas.len()
-        );
+        ensure!(bars.len() == inputs, "{} input bars instead of {inputs}", bars.len());
+        ensure!(output_dots.len() == formulas.len(), "{} output dots instead of {}", output_dots.len(), formulas.len());
 
         let mut first = 0;
         let mut all = Vec::new();
@@ -325,10 +259,7 @@ impl Combination {
             first = range.end;
             all.push(Derivatives {
                 line: lines[index].to_owned(),
-                gradient: bars[range.clone()]
-                    .iter()
-                    .map(|bar| bar / weights[index])
-                    .collect(),
+                gradient: bars[range.clone()].iter().map(|bar| bar / weights[index]).collect(),
                 dots: dots[range].to_vec(),
                 dot: output_dots[index],
             });
@@ -343,31 +274,18 @@ fn derivatives(combination: &Combination, index: usize) -> Outcome {
     let formula = &combination.formulas[index];
     let found = combination.derivatives(built, index)?;
     if found.line != built.output[index] {
-        return fail(format!(
-            "printed {:?}, natively {:?}",
-            found.line, built.output[index]
-        ));
+        return fail(format!("printed {:?}, natively {:?}", found.line, built.output[index]));
     }
     let expected = (formula.gradient)(formula.inputs);
     let (scale, tolerance) = (magnitude(&expected), combination.real.tolerance());
     for (input, (&value, &expected)) in found.gradient.iter().zip(&expected).enumerate() {
         if !close(value, expected, scale, tolerance) {
-            return fail(format!(
-                "reverse sweep: derivative for input {input} is {value:e}, expected {expected:e}"
-            ));
+            return fail(format!("reverse sweep: derivative for input {input} is {value:e}, expected {expected:e}"));
         }
     }
     let expected_dot = dot(&expected, &found.dots);
-    if !close(
-        found.dot,
-        expected_dot,
-        scale * magnitude(&found.dots),
-        tolerance,
-    ) {
-        return fail(format!(
-            "forward sweep: output dot is {:e}, expected {expected_dot:e}",
-            found.dot
-        ));
+    if !close(found.dot, expected_dot, scale * magnitude(&found.dots), tolerance) {
+        return fail(format!("forward sweep: output dot is {:e}, expected {expected_dot:e}", found.dot));
     }
     Ok(())
 }
@@ -380,15 +298,9 @@ fn difference_quotient(combination: &Combination, index: usize) -> Outcome {
         let mut inputs = formula.inputs.to_vec();
         inputs[input] += steps * STEP;
         let mut command = process::command(&built.program, built.scratch.path());
-        command
-            .arg(formula.name)
-            .args(inputs.iter().map(|value| format!("{value:e}")));
+        command.arg(formula.name).args(inputs.iter().map(|value| format!("{value:e}")));
         let text = process::run(&mut command)?.successful("native run")?.text();
-        text.split_whitespace()
-            .nth(1)
-            .context("no value was printed")?
-            .parse()
-            .context("no number was printed")
+        text.split_whitespace().nth(1).context("no value was printed")?.parse().context("no number was printed")
     };
     let expected = (formula.gradient)(formula.inputs);
     if expected.len() != formula.inputs.len() {

@@ -71,27 +71,15 @@ pub fn source(formulas: &[Formula], cpp: bool) -> String {
     if cpp {
         text.push_str(CPP_HEADERS);
     }
-    for Formula {
-        name,
-        helpers,
-        body,
-        ..
-    } in formulas
-    {
-        let _ = write!(
-            text,
-            "\n{helpers}\nstatic NOINLINE REAL f_{name}(REAL *x) {{\n    {body}\n}}\n"
-        );
+    for Formula { name, helpers, body, .. } in formulas {
+        let _ = write!(text, "\n{helpers}\nstatic NOINLINE REAL f_{name}(REAL *x) {{\n    {body}\n}}\n");
     }
-    text.push_str("\nstatic const struct { const char *name; REAL (*function)(REAL *); int inputs; double x[8]; } table[] = {\n");
+    text.push_str(
+        "\nstatic const struct { const char *name; REAL (*function)(REAL *); int inputs; double x[8]; } table[] = {\n",
+    );
     for Formula { name, inputs, .. } in formulas {
         let values: Vec<String> = inputs.iter().map(|value| format!("{value:?}")).collect();
-        let _ = writeln!(
-            text,
-            "    {{\"{name}\", f_{name}, {}, {{{}}}}},",
-            inputs.len(),
-            values.join(", ")
-        );
+        let _ = writeln!(text, "    {{\"{name}\", f_{name}, {}, {{{}}}}},", inputs.len(), values.join(", "));
     }
     text.push_str("};\n");
     text.push_str(EPILOGUE);

@@ -22,13 +22,7 @@ pub const fn formula(
     body: &'static str,
     gradient: fn(&[f64]) -> Vec<f64>,
 ) -> Formula {
-    Formula {
-        name,
-        inputs,
-        helpers: "",
-        body,
-        gradient,
-    }
+    Formula { name, inputs, helpers: "", body, gradient }
 }
 
 impl Formula {
@@ -41,15 +35,10 @@ impl Formula {
 
 /// Formulas in C.
 pub fn c() -> Vec<Formula> {
-    [
-        crate::arithmetic::formulas(),
-        crate::functions::formulas(),
-        crate::memory::formulas(),
-        crate::control::formulas(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [crate::arithmetic::formulas(), crate::functions::formulas(), crate::memory::formulas(), crate::control::formulas()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Formulas in C++.
