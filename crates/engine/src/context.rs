@@ -28,7 +28,7 @@ pub enum Gpr {
     R15,
 }
 
-/// Entries of an indirect-branch look-up table: one for each value of the low 16 bits of an address.
+/// Entries of an indirect-branch look-up table.
 pub const LOOKUP_ENTRIES: usize = 1 << 16;
 /// Bytes reserved for an XSAVE image of everything up to AVX-512 and PKRU.
 pub const VECTOR_STATE_BYTES: usize = 4096;
@@ -43,6 +43,15 @@ pub struct LookupTable {
     pub negated: [AtomicU64; LOOKUP_ENTRIES],
     /// Code cache address.
     pub code: [AtomicU64; LOOKUP_ENTRIES],
+}
+
+impl LookupTable {
+    /// The entry for an address. All of its low 32 bits count: code at the same offset in different 64 KiB is common, and two
+    /// such addresses in turn would miss each time. (Cached code computes the same with instructions that leave the flags alone.)
+    pub fn slot(address: u64) -> usize {
+        let low = address as u32;
+        usize::from(low.wrapping_add(low.swap_bytes()) as u16)
+    }
 }
 
 /// State of one application thread. Cached code reaches it as `fs:[constant]`, the engine through `&mut`.

@@ -3,11 +3,13 @@
 mod region;
 mod signals;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::context::{self, Context};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::context::{self, Context, LOOKUP_ENTRIES, LookupTable};
 use crate::thread;
 use crate::tool::Version;
 use crate::translate::{self, Block, Exit, ExitKind, Recovery};
@@ -45,14 +47,14 @@ pub(crate) struct CachedBlock {
 pub(crate) struct Cache {
     region: Region,
     blocks: Vec<CachedBlock>,
-    by_key: HashMap<Key, usize>,
+    by_key: FxHashMap<Key, usize>,
     /// Code cache address → block.
     by_code: BTreeMap<u64, usize>,
     /// Application page → blocks made from bytes in it.
-    by_page: HashMap<u64, Vec<usize>>,
+    by_page: FxHashMap<u64, Vec<usize>>,
     exits: Vec<Exit>,
     /// Addresses that always lead back to the dispatcher in this version.
-    unlinked: HashSet<Key>,
+    unlinked: FxHashSet<Key>,
     /// How many blocks are given to the tool; the others are copied without instrumentation (a debugging aid).
     bisect: Option<u64>,
     linking: bool,
@@ -107,11 +109,11 @@ pub(crate) fn init(bisect: Option<u64>, linking: bool) -> Result<(), String> {
     let cache = Cache {
         region,
         blocks: Vec::new(),
-        by_key: HashMap::new(),
+        by_key: FxHashMap::default(),
         by_code: BTreeMap::new(),
-        by_page: HashMap::new(),
+        by_page: FxHashMap::default(),
         exits: Vec::new(),
-        unlinked: HashSet::new(),
+        unlinked: FxHashSet::default(),
         bisect,
         linking,
         diverted: Vec::new(),
@@ -325,7 +327,7 @@ pub fn invalidate(start: u64, end: u64) {
 /// Enters the translation of `address` into a thread's look-up table.
 pub(crate) fn remember(context: &Context, version: Version, address: u64, code: u64) {
     let table = &context.lookup[usize::from(version.0)];
-    let slot = (address & 0xffff) as usize;
+    let slot = LookupTable::slot(address);
     // The key last: until it is there, the old key finds the old code or, at worst, misses.
     table.negated[slot].store(0, Ordering::Release);
     table.code[slot].store(code, Ordering::Release);
@@ -338,12 +340,7 @@ fn clear_lookups(start: u64, end: u64) {
         // SAFETY: registered contexts are alive while the registry is locked, and the tables are atomic.
         let lookup = unsafe { &(*context).lookup };
         for table in lookup {
-            let slots = if end - start < 0x10000 {
-                end - start
-            } else {
-                0x10000
-            };
-            for slot in (0..slots).map(|n| (start.wrapping_add(n) & 0xffff) as usize) {
+            for slot in 0..LOOKUP_ENTRIES {
                 let address = table.negated[slot].load(Ordering::Relaxed).wrapping_neg();
                 if address != 0 && (start..end).contains(&address) {
                     table.negated[slot].store(0, Ordering::Release);

@@ -1,5 +1,7 @@
 //! Decoding: from an application address to a basic block.
 
+use std::cell::OnceCell;
+
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
 use super::client_request::{self, Request};
@@ -88,8 +90,10 @@ pub struct Block {
     /// How it ends.
     pub end: BlockEnd,
     /// Flags that must survive before instruction i (last entry: at the block's end), as iced's `RflagsBits`.
-    flags_live: Vec<u32>,
+    flags_live: OnceCell<Vec<u32>>,
     instructions: Vec<Instruction>,
+    /// The instructions' bytes, one behind the other.
+    code: Vec<u8>,
     body: usize,
     used: RegisterSet,
 }
@@ -109,13 +113,13 @@ impl Block {
         let mut block = Block {
             address,
             end: BlockEnd::FallThrough(address),
-            flags_live: Vec::new(),
+            flags_live: OnceCell::new(),
             instructions: Vec::new(),
+            code: Vec::new(),
             body: 0,
             used: RegisterSet::default(),
         };
         block.decode_instructions(scratch);
-        block.flags_live = liveness::flags_live(&block);
         block
     }
 
@@ -128,8 +132,10 @@ impl Block {
             };
             return;
         };
+        let code = code_bytes(address, end);
+        let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
         while self.instructions.len() < MAX_INSTRUCTIONS {
-            let bytes = code_bytes(address, end);
+            let bytes = &code[(address - self.address) as usize..];
             if let Some((request, length)) = client_request::recognise(bytes) {
                 if self.instructions.is_empty() {
                     self.end = BlockEnd::ClientRequest(request, address + length);
@@ -138,7 +144,6 @@ impl Block {
                 }
                 return;
             }
-            let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
             let instruction = decoder.decode();
             let next = instruction.next_ip();
             let truncated = instruction.is_invalid() && bytes.len() < 15;
@@ -159,12 +164,14 @@ impl Block {
                 };
                 return;
             }
-            let used = self.used.with(&instruction);
+            // Tools without scratch registers need not know.
+            let used = if scratch == Scratch::default() { self.used } else { self.used.with(&instruction) };
             if !self.instructions.is_empty() && !used.leaves(scratch) {
                 self.end = BlockEnd::FallThrough(address);
                 return;
             }
             self.used = used;
+            self.code.extend_from_slice(&bytes[..instruction.len()]);
             self.instructions.push(instruction);
             if let Some(end) = end_here {
                 self.end = end;
@@ -181,6 +188,13 @@ impl Block {
         &self.instructions
     }
 
+    /// The bytes of instruction `index`, as they were when it was decoded.
+    pub fn bytes(&self, index: usize) -> &[u8] {
+        let instruction = &self.instructions[index];
+        let start = (instruction.ip() - self.address) as usize;
+        &self.code[start..start + instruction.len()]
+    }
+
     /// How many of them are copied; one behind these, if there is one, transfers control and is emitted by the engine.
     pub fn body_len(&self) -> usize {
         self.body
@@ -193,10 +207,10 @@ impl Block {
 
     /// The status flags (iced's `RflagsBits`) whose values may still be read at instruction `index` or later.
     pub fn flags_live_before(&self, index: usize) -> u32 {
-        self.flags_live[index]
+        self.flags_live.get_or_init(|| liveness::flags_live(self))[index]
     }
 
-    /// Registers that occur in the block.
+    /// Registers that occur in the block, if the tool wants scratch registers.
     pub fn used(&self) -> RegisterSet {
         self.used
     }
@@ -216,9 +230,10 @@ impl Block {
     }
 }
 
-/// The executable bytes from `address`, up to a page more than the longest block needs.
+/// The executable bytes from `address`, as many as the longest block needs.
 fn code_bytes<'a>(address: u64, end: u64) -> &'a [u8] {
-    let length = (end.saturating_sub(address)).min(64) as usize;
+    const LONGEST_INSTRUCTION: u64 = 15;
+    let length = end.saturating_sub(address).min(MAX_INSTRUCTIONS as u64 * LONGEST_INSTRUCTION) as usize;
     // SAFETY: `memory::executable_until` has found these bytes mapped, readable and executable. Another thread could unmap them at
     // this moment; then the fault is the application's own race and is reported as such.
     unsafe { std::slice::from_raw_parts(address as *const u8, length) }

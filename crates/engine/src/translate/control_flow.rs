@@ -146,14 +146,12 @@ impl Emitter<'_> {
         let table =
             offset_of!(Context, lookup) + usize::from(self.version.0) * size_of::<LookupTable>();
         let entry = |field| context_indexed(table + field, Register::RCX, 8);
-        let hash = Instruction::with2(Code::Movzx_r32_rm16, Register::ECX, Register::AX)
-            .expect("movzx takes registers");
 
         self.asm.store(
             context_memory(offset_of!(Context, branch_target)),
             Register::RAX,
         );
-        self.asm.push(&hash);
+        self.emit_lookup_slot();
         self.asm
             .load(Register::RCX, entry(offset_of!(LookupTable, negated)));
         self.asm.lea(
@@ -169,7 +167,7 @@ impl Emitter<'_> {
 
         self.asm.bind_short(hit);
         let hit_address = self.asm.address();
-        self.asm.push(&hash);
+        self.emit_lookup_slot();
         self.asm
             .load(Register::RCX, entry(offset_of!(LookupTable, code)));
         let hit_stored = self.asm.address();
@@ -184,6 +182,15 @@ impl Emitter<'_> {
             hit_stored,
             miss,
         });
+    }
+
+    /// ECX = `LookupTable::slot(RAX)`, without touching the flags.
+    fn emit_lookup_slot(&mut self) {
+        let sum = MemoryOperand::new(Register::RAX, Register::RCX, 1, 0, 0, false, Register::None);
+        self.asm.push2(Code::Mov_r32_rm32, Register::ECX, Register::EAX);
+        self.asm.push(&Instruction::with1(Code::Bswap_r32, Register::ECX).expect("bswap takes a register"));
+        self.asm.push2m(Code::Lea_r32_m, Register::ECX, sum);
+        self.asm.push2(Code::Movzx_r32_rm16, Register::ECX, Register::CX);
     }
 
     fn restore_after_lookup(&mut self) {

@@ -286,8 +286,16 @@ impl<'a> Emitter<'a> {
     pub fn copy(&mut self, index: usize) {
         let instruction = &self.block.instructions()[index];
         self.begin_instruction(index);
+        let position_dependent = operand::has_memory(instruction)
+            && (self.state.prepared.is_some() || instruction.is_ip_rel_memory_operand());
+        if !position_dependent {
+            // The very same bytes: no encoder can choose another form of the instruction.
+            self.asm.bytes(self.block.bytes(index));
+            self.end_instruction();
+            self.copied = true;
+            return;
+        }
         let copy = match self.state.prepared {
-            _ if !operand::has_memory(instruction) => *instruction,
             Some(base) => operand::replace_memory(
                 instruction,
                 operand::operand_with(instruction, Some(base), 0, Register::None),
