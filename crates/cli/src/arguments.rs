@@ -1,0 +1,358 @@
+//! Command lines.
+//!
+//! What stands before the program belongs to us, what follows it belongs to the program, `--help` included.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  derivgrind demo                            show a gradient from beginning to end
+  derivgrind grad -- ./program argument      print the derivatives of a program's outputs
+  derivgrind record tape -- ./program        record now, evaluate later:
+  derivgrind eval tape                         reads tape/dg-output-bars, writes tape/dg-input-bars
+
+A program that is named like a command is reached with `--`: derivgrind -- demo";
+
+/// Exact derivatives of compiled programs, without their source.
+#[derive(Debug, Parser)]
+#[command(name = "derivgrind", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(
+    override_usage = "derivgrind [--quiet] <COMMAND> ...\n       derivgrind [--quiet] --record=DIR [--] PROGRAM [ARGUMENT]..."
+)]
+pub struct Derivgrind {
+    /// Print no messages of our own other than errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+
+    /// Record into this directory; without it PROGRAM runs in forward mode
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+
+    /// What to do
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+
+    /// Switches for finding errors in derivgrind.
+    #[command(flatten)]
+    pub debugging: Debugging,
+}
+
+/// The commands of `derivgrind`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program and record its operations on a tape
+    Record {
+        /// Where the tape and the index files go; made if it does not exist
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// The program.
+        #[command(flatten)]
+        program: Program,
+        /// Switches for finding errors in derivgrind.
+        #[command(flatten)]
+        debugging: Debugging,
+    },
+    /// Run a program and carry dot values along
+    Forward {
+        /// The program.
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Evaluate a tape: from bar values of the outputs to those of the inputs
+    Eval {
+        /// The directory that was recorded into
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// From dot values of the inputs (dg-input-dots) to those of the outputs (dg-output-dots) instead
+        #[arg(long)]
+        forward: bool,
+    },
+    /// Run a program and print the derivative of each output with respect to each input
+    Grad(Grad),
+    /// Look into a tape, or convert it
+    #[command(subcommand)]
+    Tape(Tape),
+    /// Run a program without derivatives, to measure and test the engine alone
+    Run {
+        /// The program.
+        #[command(flatten)]
+        program: Program,
+        /// Switches for finding errors in derivgrind.
+        #[command(flatten)]
+        debugging: Debugging,
+    },
+    /// Compile, record and differentiate a small program, and compare with its analytic gradient
+    Demo,
+    /// Print what a compiler, a linker or Python needs to find our files
+    Config(Config),
+}
+
+/// A program and its arguments.
+#[derive(Args, Debug)]
+pub struct Program {
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub words: Vec<OsString>,
+}
+
+/// Switches for finding errors in derivgrind itself.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Finding errors in derivgrind")]
+pub struct Debugging {
+    /// Write the address of each block that is executed to FILE
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Instrument the first N blocks only
+    #[arg(long, value_name = "N")]
+    pub bisect: Option<u64>,
+}
+
+/// Arguments of `derivgrind grad`.
+#[derive(Args, Debug)]
+pub struct Grad {
+    /// Print JSON; the program's standard output goes to the standard error stream
+    #[arg(long)]
+    pub json: bool,
+    /// Write the derivatives to FILE as a NumPy matrix with a row for each output, and print no table
+    #[arg(long, value_name = "FILE")]
+    pub npy: Option<PathBuf>,
+    /// The program.
+    #[command(flatten)]
+    pub program: Program,
+}
+
+/// The commands of `derivgrind tape`.
+#[derive(Debug, Subcommand)]
+pub enum Tape {
+    /// Count blocks and operations
+    Stats {
+        /// The directory that was recorded into
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Print the tape in readable form
+    Print {
+        /// The directory that was recorded into
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Write the tape in the exchange format: 32-byte blocks of two indices and two partial derivatives
+    Export {
+        /// The directory that was recorded into
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// A file for the tape, or a directory for the tape and the index files; without it the tape in DIR is replaced
+        #[arg(short, long, value_name = "PATH")]
+        output: Option<PathBuf>,
+    },
+    /// Convert a tape in the exchange format into the native one
+    Import {
+        /// The directory with the tape and the index files
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// Where the native recording goes; without it the tape in DIR is replaced
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// Arguments of `derivgrind config` and `derivgrind-config`.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Config {
+    /// Compiler options for C and C++
+    #[arg(long)]
+    pub cflags: bool,
+    /// Compiler and linker options for Fortran, 64-bit
+    #[arg(long)]
+    pub fflags64: bool,
+    /// Compiler and linker options for Fortran, 32-bit
+    #[arg(long)]
+    pub fflags32: bool,
+    /// Directory of the headers
+    #[arg(long)]
+    pub incdir: bool,
+    /// Directory of the libraries
+    #[arg(long)]
+    pub libdir: bool,
+    /// Directory for PYTHONPATH
+    #[arg(long)]
+    pub pythondir: bool,
+    /// Directory of the commands
+    #[arg(long)]
+    pub bindir: bool,
+}
+
+/// Command line of `derivgrind-config`.
+#[derive(Debug, Parser)]
+#[command(name = "derivgrind-config", version, about = "What a compiler, a linker or Python needs to find derivgrind")]
+pub struct DerivgrindConfig {
+    /// What to print.
+    #[command(flatten)]
+    pub what: Config,
+}
+
+/// Command line of `tape-evaluation`.
+#[derive(Debug, Parser)]
+#[command(name = "tape-evaluation", version)]
+#[command(
+    about = "Evaluate a tape: from bar values of the outputs (dg-output-bars) to those of the inputs (dg-input-bars)"
+)]
+pub struct TapeEvaluation {
+    /// The directory that was recorded into
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// From dot values of the inputs (dg-input-dots) to those of the outputs (dg-output-dots) instead
+    #[arg(long, group = "what")]
+    pub forward: bool,
+    /// Count the blocks with zero, one and two non-zero indices
+    #[arg(long, group = "what")]
+    pub stats: bool,
+    /// Print the tape in readable form
+    #[arg(long, group = "what")]
+    pub print: bool,
+}
+
+/// Parses a command line.
+///
+/// # Errors
+/// A usage failure with what is wrong. A request for help is answered here, and ends with `Ok(None)`.
+pub fn parse<T: Parser>(arguments: Vec<OsString>) -> Result<Option<T>, Failure> {
+    match T::try_parse_from(arguments) {
+        Ok(parsed) => Ok(Some(parsed)),
+        Err(error) if !error.use_stderr() => {
+            // Help and version. A closed pipe is no reason to complain.
+            let _ = error.print();
+            Ok(None)
+        }
+        Err(error) => {
+            let text = error.render().to_string();
+            Err(Failure::new(Exit::Usage, text.strip_prefix("error: ").unwrap_or(&text)))
+        }
+    }
+}
+
+/// Puts a `--` before the program if options before it say that a program follows (`--record=DIR`), so that a program with
+/// the name of a command is not mistaken for one.
+pub fn delimit_program(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut position = 1;
+    let mut records = false;
+    while let Some(argument) = arguments.get(position) {
+        let bytes = argument.as_encoded_bytes();
+        match bytes {
+            b"--" => return arguments,
+            b"--record" => {
+                records = true;
+                position += 1;
+            }
+            b"--trace" | b"--bisect" => position += 1,
+            _ if bytes.starts_with(b"--record=") => records = true,
+            _ if bytes.starts_with(b"-") => {}
+            _ => break,
+        }
+        position += 1;
+    }
+    if records && position < arguments.len() {
+        arguments.insert(position, OsString::from("--"));
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Derivgrind {
+        let words = line.split_whitespace().map(OsString::from).collect();
+        super::parse(delimit_program(words)).unwrap().expect("not a request for help")
+    }
+
+    fn words(program: &[OsString]) -> Vec<&str> {
+        program.iter().map(|word| word.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn definitions_are_consistent() {
+        use clap::CommandFactory;
+        Derivgrind::command().debug_assert();
+        DerivgrindConfig::command().debug_assert();
+        TapeEvaluation::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_program_belongs_to_it() {
+        let line = parse("derivgrind --record=dir prog --help -q --record=other eval -- x");
+        assert_eq!(line.record.unwrap().to_str(), Some("dir"));
+        assert_eq!(words(&line.program), ["prog", "--help", "-q", "--record=other", "eval", "--", "x"]);
+        assert!(!line.quiet);
+        let line = parse("derivgrind prog eval --quiet");
+        assert_eq!(words(&line.program), ["prog", "eval", "--quiet"]);
+        assert!(!line.quiet && line.command.is_none());
+    }
+
+    #[test]
+    fn options_before_the_program_are_ours() {
+        let line = parse("derivgrind --quiet --record dir --bisect 5 -- prog -x");
+        assert!(line.quiet);
+        assert_eq!(line.debugging.bisect, Some(5));
+        assert_eq!(words(&line.program), ["prog", "-x"]);
+    }
+
+    #[test]
+    fn a_program_may_be_named_like_a_command() {
+        for line in
+            ["derivgrind --record=dir demo x", "derivgrind --record dir demo x", "derivgrind -q --record=dir -- demo x"]
+        {
+            let line = parse(line);
+            assert!(line.command.is_none());
+            assert_eq!(words(&line.program), ["demo", "x"]);
+        }
+        let line = parse("derivgrind -- eval x");
+        assert!(line.command.is_none());
+        assert_eq!(words(&line.program), ["eval", "x"]);
+    }
+
+    #[test]
+    fn commands() {
+        let line = parse("derivgrind --quiet record dir -- prog --bisect 1");
+        assert!(line.quiet && line.record.is_none());
+        let Some(Command::Record { directory, program, debugging }) = line.command else { panic!("{line:?}") };
+        assert_eq!(directory.to_str(), Some("dir"));
+        assert_eq!(words(&program.words), ["prog", "--bisect", "1"]);
+        assert!(debugging.bisect.is_none());
+        let line = parse("derivgrind run --bisect 7 --trace t prog --trace u");
+        let Some(Command::Run { program, debugging }) = line.command else { panic!("{line:?}") };
+        assert_eq!(debugging.bisect, Some(7));
+        assert_eq!(debugging.trace.unwrap().to_str(), Some("t"));
+        assert_eq!(words(&program.words), ["prog", "--trace", "u"]);
+        let line = parse("derivgrind grad --json -q prog --json");
+        let Some(Command::Grad(grad)) = line.command else { panic!("{line:?}") };
+        assert!(grad.json && line.quiet && grad.npy.is_none());
+        assert_eq!(words(&grad.program.words), ["prog", "--json"]);
+    }
+
+    #[test]
+    fn an_unknown_option_is_not_taken_for_the_program() {
+        for line in [
+            "derivgrind --recrod=dir prog",
+            "derivgrind grad --jsn -- prog",
+            "derivgrind run",
+            "derivgrind config",
+            "derivgrind config --cflags --libdir",
+        ] {
+            let words = line.split_whitespace().map(OsString::from).collect();
+            let failure = super::parse::<Derivgrind>(delimit_program(words)).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage, "{line}");
+            assert!(!failure.message.starts_with("error"), "{}", failure.message);
+        }
+    }
+}

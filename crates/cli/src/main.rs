@@ -1,3 +1,0 @@
-//! The `derivgrind` command.
-
-fn main() {}
