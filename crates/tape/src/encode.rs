@@ -30,19 +30,13 @@ struct Demand {
 
 /// [`Demand`]s of all codes. A code that names no operation keeps its operands, so that the reader can report it.
 static DEMANDS: [Demand; 256] = {
-    let mut demands = [Demand {
-        masks: [INDEX_MASK; 2],
-        value_bytes: [[0; 2]; 4],
-    }; 256];
+    let mut demands = [Demand { masks: [INDEX_MASK; 2], value_bytes: [[0; 2]; 4] }; 256];
     let mut code = 0;
     while code < 256 {
         if let Some(operation) = Operation::from_code(code as u8) {
             let operands = operation.operands();
             demands[code] = Demand {
-                masks: [
-                    if operands > 0 { INDEX_MASK } else { 0 },
-                    if operands > 1 { INDEX_MASK } else { 0 },
-                ],
+                masks: [if operands > 0 { INDEX_MASK } else { 0 }, if operands > 1 { INDEX_MASK } else { 0 }],
                 value_bytes: value_bytes(operation, code as u8 & BINARY32 != 0),
             };
         }
@@ -59,16 +53,8 @@ pub(crate) const fn value_bytes(operation: Operation, binary32: bool) -> [[u8; 2
     while active < 4 {
         let needed = operation.needed(active & 1 != 0, active & 2 != 0);
         table[active] = [
-            if needed & crate::operation::FIRST != 0 {
-                bytes
-            } else {
-                0
-            },
-            if needed & crate::operation::SECOND != 0 {
-                bytes
-            } else {
-                0
-            },
+            if needed & crate::operation::FIRST != 0 { bytes } else { 0 },
+            if needed & crate::operation::SECOND != 0 { bytes } else { 0 },
         ];
         active += 1;
     }
@@ -88,10 +74,7 @@ impl Predictor {
     const HISTORY_SHIFT: u32 = 22;
 
     pub(crate) fn new() -> Predictor {
-        Predictor {
-            distances: Box::new([[0; 2]; Self::ENTRIES]),
-            history: 0,
-        }
+        Predictor { distances: Box::new([[0; 2]; Self::ENTRIES]), history: 0 }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -130,8 +113,7 @@ pub(crate) struct Encoder {
 }
 
 /// How many bytes an encoded block can have: with every record in a form that leaves everything open.
-const MAX_BLOCK_BYTES: usize =
-    BLOCK_HEADER_BYTES + FORM_BYTES * MAX_FORMS + Chunk::RECORDS * (1 + 2 * 7 + 2 * 8) + 8;
+const MAX_BLOCK_BYTES: usize = BLOCK_HEADER_BYTES + FORM_BYTES * MAX_FORMS + Chunk::RECORDS * (1 + 2 * 7 + 2 * 8) + 8;
 
 impl Encoder {
     /// An encoder for blocks of up to [`Chunk::RECORDS`] records.
@@ -163,21 +145,11 @@ impl Encoder {
             let index = first_index + count as u64;
             let code = record.code();
             let demand = &DEMANDS[usize::from(code)];
-            let operands = [
-                record.operand1 & demand.masks[0],
-                record.operand2 & demand.masks[1],
-            ];
+            let operands = [record.operand1 & demand.masks[0], record.operand2 & demand.masks[1]];
             let active = [operands[0] != 0, operands[1] != 0];
-            let distances = std::array::from_fn(|k| {
-                if active[k] {
-                    index.wrapping_sub(operands[k]) & INDEX_MASK
-                } else {
-                    0
-                }
-            });
-            let predicted = self
-                .predictor
-                .predict(signature(code, active[0], active[1]));
+            let distances =
+                std::array::from_fn(|k| if active[k] { index.wrapping_sub(operands[k]) & INDEX_MASK } else { 0 });
+            let predicted = self.predictor.predict(signature(code, active[0], active[1]));
             let explicit: [u8; 2] = std::array::from_fn(|k| {
                 if active[k] && predicted[k] != distances[k] {
                     (71 - (distances[k] | 1).leading_zeros()) as u8 / 8
@@ -185,13 +157,12 @@ impl Encoder {
                     0
                 }
             });
-            let class: [u8; 2] = std::array::from_fn(|k| {
-                if active[k] && predicted[k] == distances[k] {
-                    PREDICTED
-                } else {
-                    explicit[k]
-                }
-            });
+            let class: [u8; 2] =
+                std::array::from_fn(
+                    |k| {
+                        if active[k] && predicted[k] == distances[k] { PREDICTED } else { explicit[k] }
+                    },
+                );
             *predicted = distances;
 
             let number = &mut self.numbers[form_key(code, class[0], class[1])];
@@ -204,8 +175,7 @@ impl Encoder {
             }
             *form_of = (*number - 1) as u8;
 
-            let value_bytes =
-                demand.value_bytes[usize::from(active[0]) | usize::from(active[1]) << 1];
+            let value_bytes = demand.value_bytes[usize::from(active[0]) | usize::from(active[1]) << 1];
             operand_end = append(&mut self.operands, operand_end, distances[0], explicit[0]);
             operand_end = append(&mut self.operands, operand_end, distances[1], explicit[1]);
             value_end = append(&mut self.values, value_end, record.value1, value_bytes[0]);

@@ -92,6 +92,14 @@ pub enum TapeError {
         /// What was found and what was expected.
         what: String,
     },
+    /// A file of bar or dot values is missing.
+    #[error("there is no file {}: write one of {wanted}", path.display())]
+    NoValues {
+        /// The file.
+        path: PathBuf,
+        /// What should be in there.
+        wanted: String,
+    },
     /// The number of bar or dot values is wrong.
     #[error(
         "{found} {values} given, but the recording has {expected} {variables}: give one for each, in the order of declaration"
@@ -121,11 +129,7 @@ pub enum TapeError {
 impl TapeError {
     /// Wraps a system error.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> TapeError {
-        TapeError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
+        TapeError::Io { action, path: path.to_owned(), source }
     }
 }
 

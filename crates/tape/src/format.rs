@@ -106,11 +106,7 @@ impl Header {
     pub(crate) fn from_bytes(bytes: &[u8; HEADER_BYTES], path: &Path) -> Result<Header, TapeError> {
         let found = get_u32(bytes, 8);
         if found != VERSION {
-            return Err(TapeError::Version {
-                path: path.to_owned(),
-                found,
-                supported: VERSION,
-            });
+            return Err(TapeError::Version { path: path.to_owned(), found, supported: VERSION });
         }
         let process = match (get_u32(bytes, 56), get_u32(bytes, 60)) {
             (0, _) => None,
@@ -118,11 +114,7 @@ impl Header {
             (2, pid) => Some(Process::Forked(pid)),
             (kind, _) => {
                 let what = format!("unknown kind {kind} of parent process");
-                return Err(TapeError::Damaged {
-                    path: path.to_owned(),
-                    offset: 56,
-                    what,
-                });
+                return Err(TapeError::Damaged { path: path.to_owned(), offset: 56, what });
             }
         };
         Ok(Header {
@@ -227,12 +219,8 @@ impl BlockHeader {
 
     /// Size of the block with header and padding.
     pub(crate) fn bytes(&self) -> u64 {
-        let parts = [
-            4 * u64::from(self.forms),
-            self.records.into(),
-            self.operand_bytes.into(),
-            self.value_bytes.into(),
-        ];
+        let parts =
+            [4 * u64::from(self.forms), self.records.into(), self.operand_bytes.into(), self.value_bytes.into()];
         (BLOCK_HEADER_BYTES as u64 + parts.iter().sum::<u64>()).next_multiple_of(8)
     }
 }
@@ -246,19 +234,13 @@ pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let mut groups = bytes.chunks_exact(32);
     for group in &mut groups {
         for (lane, sum) in lanes.iter_mut().enumerate() {
-            *sum = (*sum ^ get_u64(group, 8 * lane))
-                .wrapping_mul(MULTIPLIER)
-                .rotate_left(29);
+            *sum = (*sum ^ get_u64(group, 8 * lane)).wrapping_mul(MULTIPLIER).rotate_left(29);
         }
     }
     for word in groups.remainder().chunks_exact(8) {
-        lanes[0] = (lanes[0] ^ get_u64(word, 0))
-            .wrapping_mul(MULTIPLIER)
-            .rotate_left(29);
+        lanes[0] = (lanes[0] ^ get_u64(word, 0)).wrapping_mul(MULTIPLIER).rotate_left(29);
     }
-    lanes.into_iter().fold(bytes.len() as u64, |sum, lane| {
-        (sum ^ lane).wrapping_mul(MULTIPLIER).rotate_left(29)
-    })
+    lanes.into_iter().fold(bytes.len() as u64, |sum, lane| (sum ^ lane).wrapping_mul(MULTIPLIER).rotate_left(29))
 }
 
 /// Little-endian word at `offset`.
@@ -302,22 +284,11 @@ mod tests {
             records: 3,
             index_limit: 4,
             directory_checksum: 5,
-            parent: Some(Parent {
-                process: Process::Forked(77),
-                index_limit: 6,
-                inputs: 7,
-                outputs: 8,
-            }),
+            parent: Some(Parent { process: Process::Forked(77), index_limit: 6, inputs: 7, outputs: 8 }),
         };
-        assert_eq!(
-            Header::from_bytes(&header.to_bytes(), Path::new("x")).unwrap(),
-            header
-        );
+        assert_eq!(Header::from_bytes(&header.to_bytes(), Path::new("x")).unwrap(), header);
         let plain = Header::default();
-        assert_eq!(
-            Header::from_bytes(&plain.to_bytes(), Path::new("x")).unwrap(),
-            plain
-        );
+        assert_eq!(Header::from_bytes(&plain.to_bytes(), Path::new("x")).unwrap(), plain);
     }
 
     #[test]

@@ -28,16 +28,8 @@ impl IndexList {
     const BUFFER: usize = 1 << 16;
 
     pub(crate) fn new(sink: Box<dyn Sink>) -> IndexList {
-        let pending = Pending {
-            text: Vec::with_capacity(Self::BUFFER + 24),
-            offset: 0,
-            result: Ok(()),
-        };
-        IndexList {
-            sink,
-            declared: AtomicU64::new(0),
-            pending: Mutex::new(pending),
-        }
+        let pending = Pending { text: Vec::with_capacity(Self::BUFFER + 24), offset: 0, result: Ok(()) };
+        IndexList { sink, declared: AtomicU64::new(0), pending: Mutex::new(pending) }
     }
 
     /// Appends an index. An error is kept for [`flush`](Self::flush).
@@ -80,9 +72,7 @@ impl Pending {
 
 /// Locks, also if a thread has panicked with the lock: what it guards is valid at any time.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Reads a list.
@@ -96,10 +86,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u64>> {
             what: format!("expected a decimal index, found {:?}", shorten(line)),
         })
     };
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty());
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(parse).collect()
 }
 

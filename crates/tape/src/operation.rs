@@ -136,18 +136,13 @@ impl Operation {
     #[inline]
     pub const fn needed(self, first_active: bool, second_active: bool) -> Needs {
         let [first, second] = self.needs();
-        (if first_active { first } else { NOTHING })
-            | (if second_active { second } else { NOTHING })
+        (if first_active { first } else { NOTHING }) | (if second_active { second } else { NOTHING })
     }
 
     /// Bytes of an operand value, for operations with and without [`BINARY32`].
     #[inline]
     pub const fn value_bytes(self, binary32: bool) -> u8 {
-        if binary32 && !matches!(self, Operation::Partials) {
-            4
-        } else {
-            8
-        }
+        if binary32 && !matches!(self, Operation::Partials) { 4 } else { 8 }
     }
 }
 
@@ -161,10 +156,7 @@ mod tests {
             assert_eq!(usize::from(operation.code()), position);
             assert!(operation.code() < BINARY32);
             assert_eq!(Operation::from_code(operation.code()), Some(*operation));
-            assert_eq!(
-                Operation::from_code(operation.code() | BINARY32),
-                Some(*operation)
-            );
+            assert_eq!(Operation::from_code(operation.code() | BINARY32), Some(*operation));
         }
         assert_eq!(Operation::from_code(OPERATION_MASK), None);
         assert_eq!(Operation::from_code(0x80), None);
@@ -193,14 +185,8 @@ mod tests {
                 let first = (function(a + h, b) - function(a - h, b)) / (2.0 * h);
                 let second = (function(a, b + h) - function(a, b - h)) / (2.0 * h);
                 let partials = operation.partials(a, b);
-                assert!(
-                    (partials[0] - first).abs() < 1e-8,
-                    "{operation:?} at {a}, {b}: {partials:?} {first}"
-                );
-                assert!(
-                    (partials[1] - second).abs() < 1e-8,
-                    "{operation:?} at {a}, {b}: {partials:?} {second}"
-                );
+                assert!((partials[0] - first).abs() < 1e-8, "{operation:?} at {a}, {b}: {partials:?} {first}");
+                assert!((partials[1] - second).abs() < 1e-8, "{operation:?} at {a}, {b}: {partials:?} {second}");
             }
         }
     }
@@ -212,11 +198,7 @@ mod tests {
                 let value = operation.partials(1.5, 2.5)[position];
                 let garbled_a = if needs & FIRST == 0 { f64::NAN } else { 1.5 };
                 let garbled_b = if needs & SECOND == 0 { f64::NAN } else { 2.5 };
-                assert_eq!(
-                    operation.partials(garbled_a, garbled_b)[position],
-                    value,
-                    "{operation:?}"
-                );
+                assert_eq!(operation.partials(garbled_a, garbled_b)[position], value, "{operation:?}");
             }
         }
     }

@@ -9,9 +9,7 @@ use std::thread::JoinHandle;
 
 use crate::encode::Encoder;
 use crate::error::{Result, TapeError};
-use crate::format::{
-    Entry, HEADER_BYTES, Header, INPUT_FILE, OUTPUT_FILE, Parent, Process, TAPE_FILE, checksum,
-};
+use crate::format::{Entry, HEADER_BYTES, Header, INPUT_FILE, OUTPUT_FILE, Parent, Process, TAPE_FILE, checksum};
 use crate::index_list::{IndexList, lock};
 use crate::record::{Buffer, Chunk};
 use crate::sink::{FileSink, Sink};
@@ -66,13 +64,7 @@ struct Failure {
 impl Failure {
     fn new(action: &'static str, path: &Path, error: &io::Error) -> Failure {
         let (code, kind, message) = (error.raw_os_error(), error.kind(), error.to_string());
-        Failure {
-            action,
-            path: path.to_owned(),
-            code,
-            kind,
-            message,
-        }
+        Failure { action, path: path.to_owned(), code, kind, message }
     }
 
     fn error(&self) -> TapeError {
@@ -99,25 +91,11 @@ impl Recording {
         first_index: u64,
         parent: Option<Parent>,
     ) -> Result<Arc<Recording>> {
-        let create = |name| -> Result<Box<dyn Sink>> {
-            Ok(Box::new(FileSink::create(&process.file(directory, name))?))
-        };
-        let sinks = Sinks {
-            tape: create(TAPE_FILE)?,
-            inputs: create(INPUT_FILE)?,
-            outputs: create(OUTPUT_FILE)?,
-        };
-        let recording = Arc::new(Recording::new(
-            directory,
-            process,
-            first_index,
-            parent,
-            sinks,
-        ));
-        let header = Header {
-            parent,
-            ..Header::default()
-        };
+        let create =
+            |name| -> Result<Box<dyn Sink>> { Ok(Box::new(FileSink::create(&process.file(directory, name))?)) };
+        let sinks = Sinks { tape: create(TAPE_FILE)?, inputs: create(INPUT_FILE)?, outputs: create(OUTPUT_FILE)? };
+        let recording = Arc::new(Recording::new(directory, process, first_index, parent, sinks));
+        let header = Header { parent, ..Header::default() };
         recording
             .sink
             .write_at(&header.to_bytes(), 0)
@@ -129,35 +107,18 @@ impl Recording {
     }
 
     /// A recording that drops everything because of `error`.
-    pub(crate) fn broken(
-        directory: &Path,
-        process: Process,
-        parent: Parent,
-        error: &TapeError,
-    ) -> Arc<Recording> {
+    pub(crate) fn broken(directory: &Path, process: Process, parent: Parent, error: &TapeError) -> Arc<Recording> {
         struct Nowhere;
         impl Sink for Nowhere {
             fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
                 Ok(())
             }
         }
-        let sinks = Sinks {
-            tape: Box::new(Nowhere),
-            inputs: Box::new(Nowhere),
-            outputs: Box::new(Nowhere),
-        };
+        let sinks = Sinks { tape: Box::new(Nowhere), inputs: Box::new(Nowhere), outputs: Box::new(Nowhere) };
         let recording = Recording::new(directory, process, parent.index_limit, Some(parent), sinks);
         match error {
-            TapeError::Io {
-                action,
-                path,
-                source,
-            } => recording.fail(Failure::new(action, path, source)),
-            other => recording.fail(Failure::new(
-                "write",
-                &recording.path,
-                &io::Error::other(other.to_string()),
-            )),
+            TapeError::Io { action, path, source } => recording.fail(Failure::new(action, path, source)),
+            other => recording.fail(Failure::new("write", &recording.path, &io::Error::other(other.to_string()))),
         }
         Arc::new(recording)
     }
@@ -196,39 +157,27 @@ impl Recording {
 
     /// Starts the background threads, with all signals blocked: signals are for the program's threads.
     pub(crate) fn start_threads(self: &Arc<Self>) -> io::Result<()> {
-        let count = std::thread::available_parallelism()
-            .map_or(1, |processors| (processors.get() / 2).clamp(1, 4));
+        let count = std::thread::available_parallelism().map_or(1, |processors| (processors.get() / 2).clamp(1, 4));
         let _blocked = SignalsBlocked::new();
         for _ in 0..count {
             let recording = Arc::clone(self);
-            let thread = std::thread::Builder::new()
-                .name("derivgrind-tape".into())
-                .stack_size(STACK);
+            let thread = std::thread::Builder::new().name("derivgrind-tape".into()).stack_size(STACK);
             lock(&self.threads).push(thread.spawn(move || recording.write_chunks())?);
         }
         Ok(())
     }
 
     pub(crate) fn take_chunk(&self) -> Chunk {
-        let first_index = self
-            .next_index
-            .fetch_add(Chunk::RECORDS as u64, Ordering::Relaxed);
+        let first_index = self.next_index.fetch_add(Chunk::RECORDS as u64, Ordering::Relaxed);
         let recycled = lock(&self.queue).free.pop();
-        Chunk {
-            first_index,
-            buffer: recycled.unwrap_or_else(Buffer::new),
-        }
+        Chunk { first_index, buffer: recycled.unwrap_or_else(Buffer::new) }
     }
 
     pub(crate) fn submit(&self, chunk: Chunk, used: usize) {
         self.submitted.fetch_add(used as u64, Ordering::Relaxed);
         let mut queue = lock(&self.queue);
-        while queue.filled.len() >= WAITING && !queue.closed && !self.failed.load(Ordering::Relaxed)
-        {
-            queue = self
-                .room
-                .wait(queue)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+        while queue.filled.len() >= WAITING && !queue.closed && !self.failed.load(Ordering::Relaxed) {
+            queue = self.room.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
         if queue.closed || used == 0 || self.failed.load(Ordering::Relaxed) {
             queue.free.push(chunk.buffer);
@@ -253,10 +202,7 @@ impl Recording {
             } else if queue.closed {
                 return;
             } else {
-                queue = self
-                    .work
-                    .wait(queue)
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                queue = self.work.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
             }
         }
     }
@@ -271,12 +217,7 @@ impl Recording {
                 self.fail(Failure::new("write", &self.path, &error));
                 return;
             }
-            lock(&self.directory).push(Entry {
-                offset,
-                first_index,
-                records: count as u32,
-                bytes: block.len() as u32,
-            });
+            lock(&self.directory).push(Entry { offset, first_index, records: count as u32, bytes: block.len() as u32 });
             records = &records[count..];
             first_index += count as u64;
         }
@@ -300,11 +241,7 @@ impl Recording {
         self.room.notify_all();
         for thread in lock(&self.threads).drain(..) {
             if thread.join().is_err() {
-                self.fail(Failure::new(
-                    "write",
-                    &self.path,
-                    &io::Error::other("the writing thread has panicked"),
-                ));
+                self.fail(Failure::new("write", &self.path, &io::Error::other("the writing thread has panicked")));
             }
         }
     }
@@ -315,11 +252,7 @@ impl Recording {
             self.stop();
             for (list, name) in [(&self.inputs, INPUT_FILE), (&self.outputs, OUTPUT_FILE)] {
                 if let Err(error) = list.flush() {
-                    self.fail(Failure::new(
-                        "write",
-                        &self.path.with_file_name(name),
-                        &error,
-                    ));
+                    self.fail(Failure::new("write", &self.path.with_file_name(name), &error));
                 }
             }
             if !self.failed.load(Ordering::Relaxed)
@@ -336,14 +269,10 @@ impl Recording {
     fn complete(&self) -> io::Result<()> {
         let mut directory = lock(&self.directory);
         directory.sort_unstable_by_key(|entry| entry.first_index);
-        let bytes: Vec<u8> = directory
-            .iter()
-            .flat_map(|entry| entry.to_bytes())
-            .collect();
+        let bytes: Vec<u8> = directory.iter().flat_map(|entry| entry.to_bytes()).collect();
         let offset = self.end.load(Ordering::Relaxed);
         self.sink.write_at(&bytes, offset)?;
-        self.end
-            .store(offset + bytes.len() as u64, Ordering::Relaxed);
+        self.end.store(offset + bytes.len() as u64, Ordering::Relaxed);
         let header = Header {
             complete: true,
             directory_offset: offset,
@@ -377,24 +306,14 @@ impl Recording {
     }
 
     pub(crate) fn descriptors(&self) -> [i32; 3] {
-        [
-            self.sink.descriptor(),
-            self.inputs.descriptor(),
-            self.outputs.descriptor(),
-        ]
+        [self.sink.descriptor(), self.inputs.descriptor(), self.outputs.descriptor()]
     }
 
     /// In a forked child: closes its copies of the parent's descriptors. The recording must not be used any more.
     pub(crate) fn close_descriptors(&self) {
-        for descriptor in self
-            .descriptors()
-            .into_iter()
-            .filter(|descriptor| *descriptor >= 0)
-        {
+        for descriptor in self.descriptors().into_iter().filter(|descriptor| *descriptor >= 0) {
             // SAFETY: the owner of the descriptor is this recording, which the child leaks and never uses again.
-            drop(unsafe {
-                <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(descriptor)
-            });
+            drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(descriptor) });
         }
     }
 }

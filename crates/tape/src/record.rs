@@ -3,6 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
+use crate::decode::Partials;
 use crate::operation::{BINARY32, Operation};
 
 /// The bits of an operand word that hold the index; the top byte is the operation code or to be ignored.
@@ -54,8 +55,7 @@ impl Record {
     /// A record with binary32 values.
     pub const fn binary32(operation: Operation, operands: [u64; 2], values: [f32; 2]) -> Record {
         Record {
-            operand1: (operands[0] & INDEX_MASK)
-                | (((operation.code() | BINARY32) as u64) << INDEX_BITS),
+            operand1: (operands[0] & INDEX_MASK) | (((operation.code() | BINARY32) as u64) << INDEX_BITS),
             operand2: operands[1] & INDEX_MASK,
             value1: values[0].to_bits() as u64,
             value2: values[1].to_bits() as u64,
@@ -71,6 +71,20 @@ impl Record {
     #[inline]
     pub const fn code(&self) -> u8 {
         (self.operand1 >> INDEX_BITS) as u8
+    }
+
+    /// The operands with the partial derivatives. An operation that the record's code does not name has none.
+    pub fn partials(&self) -> Partials {
+        let Some(operation) = Operation::from_code(self.code()) else { return Partials::default() };
+        let value = |bits: u64| match operation.value_bytes(self.code() & BINARY32 != 0) {
+            4 => f64::from(f32::from_bits(bits as u32)),
+            _ => f64::from_bits(bits),
+        };
+        let partials = operation.partials(value(self.value1), value(self.value2));
+        let [first, second] = self.operands();
+        let operands =
+            [if operation.operands() > 0 { first } else { 0 }, if operation.operands() > 1 { second } else { 0 }];
+        Partials { operands, partials: [0, 1].map(|k| if operands[k] != 0 { partials[k] } else { 0.0 }) }
     }
 
     /// The operands' indices, without tags.
@@ -168,10 +182,7 @@ impl Chunk {
 
 impl std::fmt::Debug for Chunk {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Chunk")
-            .field("first_index", &self.first_index)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Chunk").field("first_index", &self.first_index).finish_non_exhaustive()
     }
 }
 
@@ -182,35 +193,18 @@ mod tests {
     #[test]
     fn layout_is_the_one_that_machine_code_writes() {
         assert_eq!(
-            [
-                Record::BYTES,
-                Record::OPERAND1,
-                Record::OPERATION,
-                Record::OPERAND2,
-                Record::VALUE1,
-                Record::VALUE2
-            ],
+            [Record::BYTES, Record::OPERAND1, Record::OPERATION, Record::OPERAND2, Record::VALUE1, Record::VALUE2],
             [32, 0, 7, 8, 16, 24]
         );
-        let record = Record::binary32(
-            Operation::Mul,
-            [0x0012_3456_789a_bcde, u64::MAX],
-            [1.0, 2.0],
-        );
-        assert_eq!(
-            record.operand1.to_le_bytes(),
-            [0xde, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0x46]
-        );
+        let record = Record::binary32(Operation::Mul, [0x0012_3456_789a_bcde, u64::MAX], [1.0, 2.0]);
+        assert_eq!(record.operand1.to_le_bytes(), [0xde, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0x46]);
         assert_eq!(record.operands(), [0x0012_3456_789a_bcde, INDEX_MASK]);
         assert_eq!(record.code(), Operation::Mul.code() | BINARY32);
     }
 
     #[test]
     fn chunks_are_page_aligned() {
-        let mut chunk = Chunk {
-            first_index: 0,
-            buffer: Buffer::new(),
-        };
+        let mut chunk = Chunk { first_index: 0, buffer: Buffer::new() };
         assert_eq!(chunk.records() as usize % 4096, 0);
         assert_eq!(chunk.start(), 1);
     }

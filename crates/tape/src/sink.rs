@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -51,13 +51,10 @@ impl Sink for FileSink {
 fn move_out_of_the_way(file: File) -> File {
     const HIGHEST: u64 = 1 << 20;
     const SPAN: u64 = 24;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile)
-        .current
-        .unwrap_or(HIGHEST)
-        .min(HIGHEST);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(HIGHEST).min(HIGHEST);
     let lowest = limit.saturating_sub(SPAN) as i32;
     match rustix::io::fcntl_dupfd_cloexec(&file, lowest) {
-        Ok(descriptor) => File::from(OwnedFd::from(descriptor)),
+        Ok(descriptor) => File::from(descriptor),
         // No free descriptor up there: then it stays where it is, which few programs notice.
         Err(_) => file,
     }

@@ -36,9 +36,7 @@ impl TapeWriter {
     pub fn create(directory: &Path) -> Result<TapeWriter> {
         match fs::metadata(directory) {
             Ok(metadata) if !metadata.is_dir() => {
-                return Err(TapeError::NotADirectory {
-                    path: directory.to_owned(),
-                });
+                return Err(TapeError::NotADirectory { path: directory.to_owned() });
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -48,14 +46,10 @@ impl TapeWriter {
             Err(source) => return Err(TapeError::io("look up", directory, source)),
         }
         // The program may change its working directory before it forks.
-        let directory = fs::canonicalize(directory)
-            .map_err(|source| TapeError::io("look up", directory, source))?;
+        let directory = fs::canonicalize(directory).map_err(|source| TapeError::io("look up", directory, source))?;
         remove_forked_tapes(&directory)?;
         let recording = Recording::start(&directory, Process::Main, 0, None)?;
-        Ok(TapeWriter {
-            recording: AtomicPtr::new(Arc::into_raw(recording).cast_mut()),
-            directory,
-        })
+        Ok(TapeWriter { recording: AtomicPtr::new(Arc::into_raw(recording).cast_mut()), directory })
     }
 
     fn recording(&self) -> &Recording {
@@ -146,20 +140,12 @@ impl TapeWriter {
             outputs: old.parent_outputs() + old.outputs.declared(),
         };
         old.close_descriptors();
-        let (recording, result) = match Recording::start(
-            &self.directory,
-            Process::Forked(pid),
-            parent.index_limit,
-            Some(parent),
-        ) {
-            Ok(recording) => (recording, Ok(())),
-            Err(error) => (
-                Recording::broken(&self.directory, Process::Forked(pid), parent, &error),
-                Err(error),
-            ),
-        };
-        self.recording
-            .store(Arc::into_raw(recording).cast_mut(), Ordering::Release);
+        let (recording, result) =
+            match Recording::start(&self.directory, Process::Forked(pid), parent.index_limit, Some(parent)) {
+                Ok(recording) => (recording, Ok(())),
+                Err(error) => (Recording::broken(&self.directory, Process::Forked(pid), parent, &error), Err(error)),
+            };
+        self.recording.store(Arc::into_raw(recording).cast_mut(), Ordering::Release);
         result
     }
 }
@@ -175,27 +161,17 @@ impl Drop for TapeWriter {
 
 /// Removes what forked processes of an earlier recording have left.
 fn remove_forked_tapes(directory: &Path) -> Result<()> {
-    let entries = fs::read_dir(directory)
-        .map_err(|source| TapeError::io("read the directory", directory, source))?;
+    let entries = fs::read_dir(directory).map_err(|source| TapeError::io("read the directory", directory, source))?;
     for entry in entries {
-        let entry =
-            entry.map_err(|source| TapeError::io("read the directory", directory, source))?;
+        let entry = entry.map_err(|source| TapeError::io("read the directory", directory, source))?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let of_process = |kind: &str| {
-            let pid = name
-                .strip_prefix(kind)
-                .and_then(|rest| rest.strip_prefix('.'));
-            pid.is_some_and(|pid| {
-                !pid.is_empty() && pid.bytes().all(|digit| digit.is_ascii_digit())
-            })
+            let pid = name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.'));
+            pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|digit| digit.is_ascii_digit()))
         };
-        if [TAPE_FILE, INPUT_FILE, OUTPUT_FILE]
-            .into_iter()
-            .any(of_process)
-        {
-            fs::remove_file(entry.path())
-                .map_err(|source| TapeError::io("remove", &entry.path(), source))?;
+        if [TAPE_FILE, INPUT_FILE, OUTPUT_FILE].into_iter().any(of_process) {
+            fs::remove_file(entry.path()).map_err(|source| TapeError::io("remove", &entry.path(), source))?;
         }
     }
     Ok(())

@@ -1,0 +1,310 @@
+//! From blocks to records or partial derivatives: the decoder of the native format.
+
+use crate::encode::{FORM_BYTES, MAX_FORMS, PREDICTED, Predictor, signature, value_bytes};
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, checksum, get_u64};
+use crate::operation::{BINARY32, Operation};
+use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
+
+/// Bytes that must be readable behind a block given to the [`Decoder`], so that it can load whole words.
+pub(crate) const SLACK: usize = 8;
+
+/// One operation as the evaluator and the exchange format see it: the operands' indices and the partial derivatives.
+///
+/// A passive operand has index 0 and partial derivative 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct Partials {
+    /// Indices of the operands; 0 is passive.
+    pub operands: [u64; 2],
+    /// Partial derivatives with respect to the operands.
+    pub partials: [f64; 2],
+}
+
+/// What is wrong with a block.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// The block contradicts itself, at this offset from its beginning.
+    Damaged { offset: usize, what: String },
+    /// An operand does not precede its operation.
+    Order { index: u64, operand: u64 },
+}
+
+/// A form (see [`crate::encode`]) with all that follows from it.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    code: u8,
+    operation: Operation,
+    binary32: bool,
+    active: [bool; 2],
+    signature: u32,
+    /// For each operand: bits to take from the explicit distance, bits to take from the prediction.
+    masks: [[u64; 2]; 2],
+    distance_bytes: [u8; 2],
+    value_masks: [u64; 2],
+    value_bytes: [u8; 2],
+}
+
+impl Form {
+    fn new(bytes: &[u8]) -> Result<Form, String> {
+        let code = bytes[0];
+        let operation = Operation::from_code(code).ok_or_else(|| format!("unknown operation code {code}"))?;
+        let classes = [bytes[1], bytes[2]];
+        if bytes[3] != 0 || classes.iter().any(|class| *class > PREDICTED) {
+            return Err(format!("unknown form {bytes:?}"));
+        }
+        let active = classes.map(|class| class != 0);
+        if active[1] && operation.operands() < 2 || active[0] && operation.operands() < 1 {
+            return Err(format!("operation {} with too many operands", operation.name()));
+        }
+        let binary32 = code & BINARY32 != 0;
+        let distance_bytes = classes.map(|class| if class == PREDICTED { 0 } else { class });
+        let value_bytes = value_bytes(operation, binary32)[usize::from(active[0]) | usize::from(active[1]) << 1];
+        Ok(Form {
+            code,
+            operation,
+            binary32: binary32 && operation.value_bytes(true) == 4,
+            active,
+            signature: signature(code, active[0], active[1]),
+            masks: classes.map(|class| if class == PREDICTED { [0, u64::MAX] } else { [low_bytes(class), 0] }),
+            distance_bytes,
+            value_masks: value_bytes.map(low_bytes),
+            value_bytes,
+        })
+    }
+
+    /// The record that the encoder was given, except for what derivatives do not need.
+    #[inline]
+    pub(crate) fn record(&self, operands: [u64; 2], values: [u64; 2]) -> Record {
+        let operand1 = operands[0] | u64::from(self.code) << INDEX_BITS;
+        Record { operand1, operand2: operands[1], value1: values[0], value2: values[1] }
+    }
+
+    /// The partial derivatives.
+    #[inline]
+    pub(crate) fn partials(&self, operands: [u64; 2], values: [u64; 2]) -> Partials {
+        let [a, b] = if self.binary32 {
+            values.map(|value| f64::from(f32::from_bits(value as u32)))
+        } else {
+            values.map(f64::from_bits)
+        };
+        let partials = self.operation.partials(a, b);
+        let active = |k: usize| if self.active[k] { partials[k] } else { 0.0 };
+        Partials { operands, partials: [active(0), active(1)] }
+    }
+}
+
+/// The lowest `count` bytes set.
+const fn low_bytes(count: u8) -> u64 {
+    if count == 0 { 0 } else { u64::MAX >> (64 - 8 * count as u32) }
+}
+
+/// Decodes blocks. It allocates on creation only.
+pub(crate) struct Decoder {
+    predictor: Predictor,
+    forms: Vec<Form>,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Decoder {
+        Decoder { predictor: Predictor::new(), forms: Vec::with_capacity(MAX_FORMS) }
+    }
+
+    /// Decodes a block: `memory` is the block, of the size that its header says, and [`SLACK`] further bytes of any content. Calls
+    /// `each` for every record in the order of indices, with its form, operands and values; all operands precede their operation.
+    #[inline]
+    pub(crate) fn decode(
+        &mut self,
+        memory: &[u8],
+        mut each: impl FnMut(&Form, [u64; 2], [u64; 2]),
+    ) -> Result<BlockHeader, Flaw> {
+        let header = self.open(memory)?;
+        let numbers_at = BLOCK_HEADER_BYTES + FORM_BYTES * self.forms.len();
+        let operands_at = numbers_at + header.records as usize;
+        let values_at = operands_at + header.operand_bytes as usize;
+        let values_end = values_at + header.value_bytes as usize;
+        let (mut operand, mut value) = (operands_at, values_at);
+        for (position, number) in memory[numbers_at..operands_at].iter().enumerate() {
+            let index = header.first_index + position as u64;
+            let Some(form) = self.forms.get(usize::from(*number)) else {
+                let what = format!("form {number} of {}", self.forms.len());
+                return Err(Flaw::Damaged { offset: numbers_at + position, what });
+            };
+            let predicted = self.predictor.predict(form.signature);
+            let distances = {
+                let explicit = load_pair(memory, &mut operand, form.distance_bytes);
+                let explicit = explicit.ok_or_else(|| overrun(operand))?;
+                [0, 1].map(|k| explicit[k] & form.masks[k][0] | predicted[k] & form.masks[k][1])
+            };
+            *predicted = distances;
+            let values = load_pair(memory, &mut value, form.value_bytes).ok_or_else(|| overrun(value))?;
+            let values = [0, 1].map(|k| values[k] & form.value_masks[k]);
+            let operands = [0, 1].map(|k| if form.active[k] { index.wrapping_sub(distances[k]) } else { 0 });
+            for (active, operand) in form.active.into_iter().zip(operands) {
+                if active && (operand == 0 || operand >= index) {
+                    return Err(Flaw::Order { index, operand: operand & INDEX_MASK });
+                }
+            }
+            each(form, operands, values);
+        }
+        if (operand, value) != (values_at, values_end) {
+            let what =
+                format!("distances and values end at {operand} and {value}, not at {values_at} and {values_end}");
+            return Err(Flaw::Damaged { offset: operands_at, what });
+        }
+        Ok(header)
+    }
+
+    /// Checks a block's header and checksum and reads its forms.
+    fn open(&mut self, memory: &[u8]) -> Result<BlockHeader, Flaw> {
+        let damaged = |offset, what: &str| Err(Flaw::Damaged { offset, what: what.to_owned() });
+        let Some(header) = BlockHeader::from_bytes(memory) else {
+            return damaged(0, "no block begins here");
+        };
+        let bytes = header.bytes();
+        if bytes + SLACK as u64 > memory.len() as u64 {
+            return damaged(16, "the block is longer than the directory says");
+        }
+        let index_limit = header.first_index.checked_add(header.records.into());
+        if header.records as usize > Chunk::RECORDS
+            || header.forms as usize > MAX_FORMS
+            || index_limit.is_none_or(|limit| limit > 1 << INDEX_BITS)
+        {
+            return damaged(8, "the block's header is nonsense");
+        }
+        let content = &memory[BLOCK_HEADER_BYTES..bytes as usize];
+        if checksum(content) != header.checksum {
+            return damaged(32, "the checksum is wrong");
+        }
+        self.predictor.clear();
+        self.forms.clear();
+        let forms = content[..FORM_BYTES * header.forms as usize].chunks_exact(FORM_BYTES);
+        for (position, form) in forms.enumerate() {
+            let offset = BLOCK_HEADER_BYTES + FORM_BYTES * position;
+            self.forms.push(Form::new(form).map_err(|what| Flaw::Damaged { offset, what })?);
+        }
+        Ok(header)
+    }
+}
+
+fn overrun(offset: usize) -> Flaw {
+    Flaw::Damaged { offset, what: "distances or values run over the end".to_owned() }
+}
+
+/// Loads two words of which the first `bytes` bytes count and are stepped over; `None` beyond the end of memory.
+#[inline(always)]
+fn load_pair(memory: &[u8], at: &mut usize, bytes: [u8; 2]) -> Option<[u64; 2]> {
+    let first = *at;
+    let second = first + usize::from(bytes[0]);
+    *at = second + usize::from(bytes[1]);
+    // `second` never lies before `first`, so one check serves both.
+    let window = memory.get(first..second + 8)?;
+    Some([get_u64(window, 0), get_u64(window, second - first)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::Encoder;
+
+    fn round_trip(first_index: u64, records: &[Record]) -> Vec<Record> {
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let mut decoded = Vec::new();
+        let mut rest = records;
+        while !rest.is_empty() {
+            let (count, block) = encoder.encode(first_index + decoded.len() as u64, rest);
+            let mut memory = block.to_vec();
+            memory.extend_from_slice(&[0xff; SLACK]);
+            let header =
+                decoder.decode(&memory, |form, operands, values| decoded.push(form.record(operands, values))).unwrap();
+            assert_eq!((header.records as usize, header.bytes() as usize), (count, block.len()));
+            rest = &rest[count..];
+        }
+        decoded
+    }
+
+    #[test]
+    fn everything_that_derivatives_need_comes_back() {
+        let records = [
+            Record::binary64(Operation::Div, [999, 1000], [1.0, 2.0]),
+            Record::binary32(Operation::Mul, [1, 0], [3.0, 4.0]),
+            Record::binary64(Operation::Partials, [1000, 0], [f64::NAN, 2.0]),
+            Record { operand2: 0xff << INDEX_BITS, ..Record::binary64(Operation::Sqrt, [700, 0], [2.0, 0.0]) },
+            Record::binary64(Operation::None, [5, 6], [1.0, 1.0]),
+        ];
+        let expected = [
+            records[0],
+            Record { value1: 0, ..records[1] },
+            Record { value2: 0, ..records[2] },
+            Record { operand2: 0, ..records[3] },
+            Record::default(),
+        ];
+        assert_eq!(round_trip(1001, &records), expected);
+    }
+
+    #[test]
+    fn a_block_with_too_many_forms_is_split() {
+        let codes = Operation::ALL.iter().filter(|operation| operation.operands() == 2);
+        let distances = (0..7).map(|bytes| 1_u64 << (8 * bytes));
+        let distances: Vec<u64> = distances.chain([0]).collect();
+        let index = 1 << 50;
+        let mut records = Vec::new();
+        for operation in codes {
+            for first in &distances {
+                for second in &distances {
+                    let next = index + records.len() as u64;
+                    let operand = |distance| if distance == 0 { 0 } else { next - distance };
+                    let operands = [operand(*first), operand(*second)];
+                    records.push(Record::binary64(*operation, operands, [0.0; 2]));
+                }
+            }
+        }
+        let operands = |records: &[Record]| records.iter().map(Record::operands).collect::<Vec<_>>();
+        assert_eq!(operands(&round_trip(index, &records)), operands(&records));
+    }
+
+    #[test]
+    fn loops_cost_little_more_than_their_values() {
+        let mut records = Vec::new();
+        for index in 100_u64.. {
+            match index % 4 {
+                0 => records.push(Record::binary64(Operation::Mul, [index - 77, 0], [0.0, 0.25])),
+                1 => records.push(Record::binary64(Operation::Add, [index - 1, index - 90], [0.0; 2])),
+                2 => records.push(Record::binary64(Operation::Sub, [index - 1, index - 2], [0.0; 2])),
+                _ => records.push(Record::binary64(Operation::Sqrt, [index - 1, 0], [2.0, 0.0])),
+            }
+            if records.len() == Chunk::RECORDS {
+                break;
+            }
+        }
+        let bytes = Encoder::new().encode(100, &records).1.len();
+        assert!(bytes < Chunk::RECORDS * (1 + 4) + 200, "{bytes}");
+    }
+
+    #[test]
+    fn operands_that_do_not_precede_are_reported() {
+        for operand in [10, 11, 1 << 40] {
+            let mut memory =
+                Encoder::new().encode(10, &[Record::binary64(Operation::Copy, [operand, 0], [0.0; 2])]).1.to_vec();
+            memory.resize(memory.len() + SLACK, 0);
+            let result = Decoder::new().decode(&memory, |_, _, _| {});
+            assert_eq!(result, Err(Flaw::Order { index: 10, operand }));
+        }
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let records: Vec<Record> =
+            (1..50_u64).map(|index| Record::binary64(Operation::Mul, [index - 1, index / 2], [1.5, 2.5])).collect();
+        let mut memory = Encoder::new().encode(1, &records).1.to_vec();
+        memory.resize(memory.len() + SLACK, 0);
+        let mut decoder = Decoder::new();
+        assert!(decoder.decode(&memory, |_, _, _| {}).is_ok());
+        // The first index is the directory's to check.
+        for byte in (0..memory.len() - SLACK).filter(|byte| !(8..16).contains(byte)) {
+            let mut damaged = memory.clone();
+            damaged[byte] ^= 1;
+            assert!(decoder.decode(&damaged, |_, _, _| {}).is_err(), "byte {byte}");
+        }
+        assert!(decoder.decode(&memory[..60], |_, _, _| {}).is_err());
+    }
+}
