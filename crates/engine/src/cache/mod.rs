@@ -3,7 +3,6 @@
 mod region;
 mod signals;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -48,8 +47,6 @@ pub(crate) struct Cache {
     region: Region,
     blocks: Vec<CachedBlock>,
     by_key: FxHashMap<Key, usize>,
-    /// Code cache address → block.
-    by_code: BTreeMap<u64, usize>,
     /// Application page → blocks made from bytes in it.
     by_page: FxHashMap<u64, Vec<usize>>,
     exits: Vec<Exit>,
@@ -110,7 +107,6 @@ pub(crate) fn init(bisect: Option<u64>, linking: bool) -> Result<(), String> {
         region,
         blocks: Vec::new(),
         by_key: FxHashMap::default(),
-        by_code: BTreeMap::new(),
         by_page: FxHashMap::default(),
         exits: Vec::new(),
         unlinked: FxHashSet::default(),
@@ -185,7 +181,6 @@ impl Cache {
             valid: true,
         });
         self.by_key.insert(key, number);
-        self.by_code.insert(code, number);
         for page in pages(source.0, source.1) {
             self.by_page.entry(page).or_default().push(number);
         }
@@ -203,7 +198,6 @@ impl Cache {
         self.region.clear(translate::trampolines::get().end);
         self.blocks.clear();
         self.by_key.clear();
-        self.by_code.clear();
         self.by_page.clear();
         self.exits.clear();
         self.diverted.clear();
@@ -311,7 +305,8 @@ impl Cache {
     }
 
     fn block_at(&self, code: u64) -> Option<usize> {
-        let (_, &number) = self.by_code.range(..=code).next_back()?;
+        // The region is filled from its start, so blocks are in the order of their code.
+        let number = self.blocks.partition_point(|block| block.code <= code).checked_sub(1)?;
         let block = &self.blocks[number];
         (code < block.code + block.length).then_some(number)
     }
