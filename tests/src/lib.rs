@@ -4,6 +4,7 @@
 //! name, a group of prerequisites, and ends as passed, failed, known failure or skipped: see [`suite`].
 
 pub mod compiler;
+pub mod document;
 pub mod numbers;
 pub mod process;
 pub mod recording;

@@ -1,0 +1,91 @@
+//! Our own programs in tests/programs.
+
+use std::path::Path;
+
+use derivgrind_tests::compiler;
+use derivgrind_tests::suite::Obstacle;
+
+use crate::Case;
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = kinds_of_executable();
+    cases.extend([
+        own("exceptions", "g++", "exceptions.cpp", &["-O2"], &[]),
+        own("exceptions-static", "g++", "exceptions.cpp", &["-O0", "-static"], &[]),
+        own("setjmp-and-contexts", "gcc", "jumps.c", &["-O2"], &[]),
+        own("threads", "g++", "threads.cpp", &["-O2", "-pthread"], &[]),
+        own("threads-static", "g++", "threads.cpp", &["-O1", "-pthread", "-static"], &[]),
+        own("signals", "gcc", "signals.c", &["-O2"], &[]),
+        own("processes", "gcc", "processes.c", &["-O2"], &[]),
+        own("identity", "gcc", "identity.c", &["-O2"], &["argument"]),
+        own("memory", "gcc", "memory.c", &["-O2"], &[]),
+        own("floating-point", "gcc", "floating.c", &["-O1", "-frounding-math", "-lm"], &[]),
+        own("floating-point-x87", "gcc", "floating.c", &["-O1", "-mfpmath=387", "-frounding-math", "-lm"], &[]),
+        own("avx2", "gcc", "vectors.c", &["-O2", "-mavx2", "-mfma", "-mbmi2"], &[]),
+        own("instructions", "gcc", "instructions.c", &["-O1", "-fno-stack-protector"], &[]),
+        own("plugin", "gcc", "plugin_host.c", &["-O2", "-ldl"], &["./plugin.so"]).prepared(|directory| {
+            let source = compiler::programs();
+            compiler::compile(
+                "gcc",
+                &source.join("plugin.c"),
+                &directory.join("plugin.so"),
+                &["-O2", "-fPIC", "-shared", "-lm"],
+            )?;
+            compiler::compile("gcc", &source.join("plugin_host.c"), &directory.join("program"), &["-O2", "-ldl"])
+        }),
+    ]);
+    let faults = [
+        "nothing",
+        "read",
+        "write",
+        "read-only",
+        "jump",
+        "jump-to-data",
+        "non-canonical",
+        "division",
+        "illegal",
+        "trap",
+        "abort",
+        "kill",
+        "exit",
+        "high-exit",
+    ];
+    cases.extend(faults.map(|kind| own(&format!("fault-{kind}"), "gcc", "faults.c", &["-O1", "-w"], &[kind])));
+    cases
+}
+
+/// `hello.c` as each kind of executable.
+fn kinds_of_executable() -> Vec<Case> {
+    let kinds: [(&str, &str, &[&str]); 8] = [
+        ("pie", "gcc", &["-O2", "-fPIE", "-pie"]),
+        ("no-pie", "gcc", &["-O2", "-fno-pie", "-no-pie"]),
+        ("static", "gcc", &["-O2", "-fno-pie", "-static"]),
+        ("static-pie", "gcc", &["-O2", "-fPIE", "-static-pie"]),
+        ("unoptimised", "gcc", &["-O0"]),
+        ("bind-now", "gcc", &["-O2", "-Wl,-z,now"]),
+        ("lazy-binding", "gcc", &["-O2", "-Wl,-z,lazy"]),
+        ("clang", "clang", &["-O2"]),
+    ];
+    kinds
+        .map(|(kind, compiler, options)| {
+            own(&format!("hello-{kind}"), compiler, "hello.c", options, &["one", "", "three four"])
+                .with_input("first\nsecond")
+        })
+        .into()
+}
+
+/// A program compiled to `program` in the case's directory.
+fn own(
+    name: &str,
+    compiler: &'static str,
+    source: &'static str,
+    options: &'static [&'static str],
+    arguments: &[&str],
+) -> Case {
+    let words: Vec<&str> = std::iter::once("./program").chain(arguments.iter().copied()).collect();
+    Case::new(name, &words).prepared(move |directory| build(directory, compiler, source, options))
+}
+
+fn build(directory: &Path, compiler: &str, source: &str, options: &[&str]) -> Result<(), Obstacle> {
+    compiler::compile(compiler, &compiler::programs().join(source), &directory.join("program"), options)
+}
