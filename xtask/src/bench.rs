@@ -65,12 +65,8 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         bail!("--repetitions has to be at least 1 and --n at least 3");
     }
     build_release(workspace)?;
-    let scratch = tempfile::tempdir_in(&options.tape_directory).with_context(|| {
-        format!(
-            "cannot make a directory for the tape in {}",
-            options.tape_directory.display()
-        )
-    })?;
+    let scratch = tempfile::tempdir_in(&options.tape_directory)
+        .with_context(|| format!("cannot make a directory for the tape in {}", options.tape_directory.display()))?;
     let bench = Bench {
         options,
         derivgrind: workspace.binary("derivgrind"),
@@ -80,44 +76,25 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     compile(workspace, options, &bench.program)?;
 
     let tape = scratch.path().join("tape");
-    let (mut native, mut null, mut recording, mut reverse) =
-        <(Phase, Phase, Phase, Phase)>::default();
+    let (mut native, mut null, mut recording, mut reverse) = <(Phase, Phase, Phase, Phase)>::default();
     let mut tape_bytes = 0;
     for _ in 0..options.repetitions {
         bench.solve(&mut native, Command::new(&bench.program))?;
-        bench.solve(
-            &mut null,
-            bench.tool(&["run".as_ref(), "--".as_ref(), bench.program.as_ref()]),
-        )?;
+        bench.solve(&mut null, bench.tool(&["run".as_ref(), "--".as_ref(), bench.program.as_ref()]))?;
         remove_tape(&tape)?;
         bench.solve(
             &mut recording,
-            bench.tool(&[
-                "record".as_ref(),
-                tape.as_ref(),
-                "--".as_ref(),
-                bench.program.as_ref(),
-            ]),
+            bench.tool(&["record".as_ref(), tape.as_ref(), "--".as_ref(), bench.program.as_ref()]),
         )?;
         tape_bytes = file_size(&tape.join("dg-tape"))?;
-        std::fs::write(tape.join("dg-output-bars"), "1\n")
-            .context("cannot write the output bar")?;
-        let cost = measure::run(
-            bench
-                .tool(&["eval".as_ref(), tape.as_ref()])
-                .stdout(Stdio::null()),
-        )?;
+        std::fs::write(tape.join("dg-output-bars"), "1\n").context("cannot write the output bar")?;
+        let cost = measure::run(bench.tool(&["eval".as_ref(), tape.as_ref()]).stdout(Stdio::null()))?;
         reverse.process.push(cost.wall.as_secs_f64());
         reverse.memory.push(cost.peak_memory as f64);
     }
     report(
         options,
-        &[
-            ("native", &native),
-            ("null tool", &null),
-            ("recording", &recording),
-            ("reverse sweep", &reverse),
-        ],
+        &[("native", &native), ("null tool", &null), ("recording", &recording), ("reverse sweep", &reverse)],
         tape_bytes,
     )
 }
@@ -132,22 +109,14 @@ impl Bench<'_> {
 
     /// Runs the solver once and adds its cost to `phase`.
     fn solve(&self, phase: &mut Phase, mut command: Command) -> Result<()> {
-        command.args([
-            self.options.points.to_string(),
-            self.options.steps.to_string(),
-        ]);
-        command
-            .env("BURGERS_CLOCK", &self.clock)
-            .stdout(Stdio::null());
+        command.args([self.options.points.to_string(), self.options.steps.to_string()]);
+        command.env("BURGERS_CLOCK", &self.clock).stdout(Stdio::null());
         let cost = measure::run(&mut command)?;
-        let clock = std::fs::read_to_string(&self.clock)
-            .with_context(|| format!("cannot read {}", self.clock.display()))?;
-        phase.solver.push(
-            clock
-                .trim()
-                .parse()
-                .with_context(|| format!("the program's own time is no number: {clock:?}"))?,
-        );
+        let clock =
+            std::fs::read_to_string(&self.clock).with_context(|| format!("cannot read {}", self.clock.display()))?;
+        phase
+            .solver
+            .push(clock.trim().parse().with_context(|| format!("the program's own time is no number: {clock:?}"))?);
         phase.process.push(cost.wall.as_secs_f64());
         phase.memory.push(cost.peak_memory as f64);
         Ok(())
@@ -155,10 +124,8 @@ impl Bench<'_> {
 }
 
 fn build_release(workspace: &Workspace) -> Result<()> {
-    let status = Command::new(env!("CARGO"))
-        .current_dir(&workspace.root)
-        .args(["build", "--release", "--quiet"])
-        .status()?;
+    let status =
+        Command::new(env!("CARGO")).current_dir(&workspace.root).args(["build", "--release", "--quiet"]).status()?;
     if !status.success() {
         bail!("derivgrind does not build");
     }
@@ -193,9 +160,7 @@ fn remove_tape(tape: &Path) -> Result<()> {
 }
 
 fn file_size(path: &Path) -> Result<u64> {
-    Ok(std::fs::metadata(path)
-        .with_context(|| format!("the recording left no {}", path.display()))?
-        .len())
+    Ok(std::fs::metadata(path).with_context(|| format!("the recording left no {}", path.display()))?.len())
 }
 
 /// One cell of the table: median, spread, ratio to the native median.
@@ -203,16 +168,8 @@ fn cell(values: &[f64], unit: f64, native: Option<Spread>) -> String {
     let (Some(spread), Some(native)) = (Spread::of(values), native) else {
         return format!("{:>36}", "-");
     };
-    let range = format!(
-        "({:.4} .. {:.4})",
-        spread.minimum / unit,
-        spread.maximum / unit
-    );
-    format!(
-        "{:>10.4} {range:<20}{:>7.2}",
-        spread.median / unit,
-        spread.median / native.median
-    )
+    let range = format!("({:.4} .. {:.4})", spread.minimum / unit, spread.maximum / unit);
+    format!("{:>10.4} {range:<20}{:>7.2}", spread.median / unit, spread.median / native.median)
 }
 
 fn report(options: &Options, phases: &[(&str, &Phase)], tape_bytes: u64) -> Result<()> {
@@ -228,17 +185,10 @@ fn report(options: &Options, phases: &[(&str, &Phase)], tape_bytes: u64) -> Resu
         tape = options.tape_directory.display()
     );
     println!("Each: median (minimum .. maximum) and the median as a ratio to the native one.\n");
-    println!(
-        "{:<15}{:>38}{:>38}{:>38}",
-        "", "solver [s]", "whole process [s]", "peak memory [MiB]"
-    );
+    println!("{:<15}{:>38}{:>38}{:>38}", "", "solver [s]", "whole process [s]", "peak memory [MiB]");
     for (name, phase) in phases {
         // The reverse sweep has no solver of its own: its whole process is set against the native solver, as published.
-        let solver = if phase.solver.is_empty() {
-            &phase.process
-        } else {
-            &phase.solver
-        };
+        let solver = if phase.solver.is_empty() { &phase.process } else { &phase.solver };
         println!(
             "{name:<15}{}{}{}",
             cell(solver, 1.0, Spread::of(&native.solver)),
@@ -253,9 +203,6 @@ fn report(options: &Options, phases: &[(&str, &Phase)], tape_bytes: u64) -> Resu
         "  {:.2} times the {PUBLISHED_DERIVGRIND_BYTES} published for the Valgrind-based tool,",
         bytes / PUBLISHED_DERIVGRIND_BYTES
     );
-    println!(
-        "  {:.2} times the {PUBLISHED_CODIPACK_BYTES} published for CoDiPack.",
-        bytes / PUBLISHED_CODIPACK_BYTES
-    );
+    println!("  {:.2} times the {PUBLISHED_CODIPACK_BYTES} published for CoDiPack.", bytes / PUBLISHED_CODIPACK_BYTES);
     Ok(())
 }

@@ -19,40 +19,24 @@ pub struct Finished {
 /// Command line for display.
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs `command` and passes its standard output through. After `limit` its whole process group is killed, so that a test that
 /// hangs costs its own result and not the run.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
     println!("\n$ {}", shown(command));
-    std::io::stdout()
-        .flush()
-        .context("cannot write to standard output")?;
+    std::io::stdout().flush().context("cannot write to standard output")?;
     let started = Instant::now();
-    command
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start `{}`", shown(command)))?;
-    let output = child
-        .stdout
-        .take()
-        .context("the child's standard output is not a pipe")?;
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start `{}`", shown(command)))?;
+    let output = child.stdout.take().context("the child's standard output is not a pipe")?;
 
     let (sender, receiver) = mpsc::channel();
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n') {
             let Ok(line) = line else { break };
-            if sender
-                .send(String::from_utf8_lossy(&line).into_owned())
-                .is_err()
-            {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                 break;
             }
         }
@@ -74,19 +58,14 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
             }
         }
     }
-    let status = child
-        .wait()
-        .with_context(|| format!("cannot wait for `{}`", shown(command)))?;
+    let status = child.wait().with_context(|| format!("cannot wait for `{}`", shown(command)))?;
     drop(receiver);
     if in_time {
         // A grandchild that outlives the command may still hold the pipe; then the reader ends with it.
         let _ = reader.join();
     }
     println!("({status}, {:.1} s)", started.elapsed().as_secs_f64());
-    Ok(Finished {
-        success: status.success() && in_time,
-        lines,
-    })
+    Ok(Finished { success: status.success() && in_time, lines })
 }
 
 /// Kills a child that leads its own process group, with all its descendants in it.

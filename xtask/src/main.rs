@@ -14,10 +14,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(
-    name = "cargo xtask",
-    about = "Set-up, test and benchmark commands of derivgrind"
-)]
+#[command(name = "cargo xtask", about = "Set-up, test and benchmark commands of derivgrind")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -52,10 +49,7 @@ struct Workspace {
 
 impl Workspace {
     fn locate() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .context("xtask has no parent directory")?
-            .to_owned();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent directory")?.to_owned();
         let own = std::env::current_exe().context("cannot find the path of xtask itself")?;
         let binaries = own.parent().context("xtask has no directory")?.to_owned();
         Ok(Self { root, binaries })
@@ -72,9 +66,7 @@ fn main() -> ExitCode {
     let outcome = Workspace::locate().and_then(|workspace| match task {
         Task::Setup => setup::install_missing().map(|()| true),
         Task::Test(options) => test::run(&workspace, &options),
-        Task::Bench {
-            benchmark: Benchmark::Burgers(options),
-        } => bench::run(&workspace, &options).map(|()| true),
+        Task::Bench { benchmark: Benchmark::Burgers(options) } => bench::run(&workspace, &options).map(|()| true),
     });
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

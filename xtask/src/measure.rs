@@ -17,33 +17,20 @@ pub struct Cost {
 /// Runs `command` to its end. An exit status other than 0 is an error.
 pub fn run(command: &mut Command) -> Result<Cost> {
     let started = Instant::now();
-    let child = command
-        .spawn()
-        .with_context(|| format!("cannot start {command:?}"))?;
+    let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage: it holds integers only.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live locals; `child` is ours and nothing else waits for it.
-    let waited = unsafe {
-        libc::wait4(
-            child.id() as libc::pid_t,
-            &raw mut status,
-            0,
-            &raw mut usage,
-        )
-    };
+    let waited = unsafe { libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, &raw mut usage) };
     let wall = started.elapsed();
     if waited < 0 {
-        return Err(std::io::Error::last_os_error())
-            .with_context(|| format!("cannot wait for {command:?}"));
+        return Err(std::io::Error::last_os_error()).with_context(|| format!("cannot wait for {command:?}"));
     }
     if !libc::WIFEXITED(status) || libc::WEXITSTATUS(status) != 0 {
         bail!("{command:?} ended with wait status {status:#x}");
     }
-    Ok(Cost {
-        wall,
-        peak_memory: usage.ru_maxrss.unsigned_abs() * 1024,
-    })
+    Ok(Cost { wall, peak_memory: usage.ru_maxrss.unsigned_abs() * 1024 })
 }
 
 /// Median of some measurements, with the extremes.
@@ -64,16 +51,8 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let (&minimum, &maximum) = (sorted.first()?, sorted.last()?);
         let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            0.5 * (sorted[middle - 1] + sorted[middle])
-        };
-        Some(Self {
-            minimum,
-            median,
-            maximum,
-        })
+        let median = if sorted.len() % 2 == 1 { sorted[middle] } else { 0.5 * (sorted[middle - 1] + sorted[middle]) };
+        Some(Self { minimum, median, maximum })
     }
 }
 
@@ -83,18 +62,8 @@ mod tests {
 
     #[test]
     fn median_of_odd_even_and_no_values() {
-        assert_eq!(
-            Spread::of(&[3.0, 1.0, 2.0]).map(|spread| spread.median),
-            Some(2.0)
-        );
-        assert_eq!(
-            Spread::of(&[4.0, 1.0, 2.0, 3.0]),
-            Some(Spread {
-                minimum: 1.0,
-                median: 2.5,
-                maximum: 4.0
-            })
-        );
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]).map(|spread| spread.median), Some(2.0));
+        assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 3.0]), Some(Spread { minimum: 1.0, median: 2.5, maximum: 4.0 }));
         assert_eq!(Spread::of(&[]), None);
     }
 

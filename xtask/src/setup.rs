@@ -40,29 +40,17 @@ fn present(requirement: &str) -> bool {
 ///
 /// Without `apt-get` it names what is missing and goes on: the tests that need it are then skipped with that reason.
 pub fn install_missing() -> Result<()> {
-    let mut packages: Vec<&str> = REQUIREMENTS
-        .iter()
-        .filter(|(what, _)| !present(what))
-        .map(|&(_, package)| package)
-        .collect();
+    let mut packages: Vec<&str> =
+        REQUIREMENTS.iter().filter(|(what, _)| !present(what)).map(|&(_, package)| package).collect();
     packages.dedup();
     if packages.is_empty() {
         println!("System packages: all there.");
     } else if !present("apt-get") {
-        println!(
-            "System packages: no apt-get here. Please install the equivalents of: {}",
-            packages.join(" ")
-        );
+        println!("System packages: no apt-get here. Please install the equivalents of: {}", packages.join(" "));
     } else {
         println!("System packages: installing {}", packages.join(" "));
         apt_get(&["update", "-q"])?;
-        apt_get(
-            &[
-                &["install", "-q", "-y", "--no-install-recommends"],
-                packages.as_slice(),
-            ]
-            .concat(),
-        )?;
+        apt_get(&[&["install", "-q", "-y", "--no-install-recommends"], packages.as_slice()].concat())?;
     }
     rust_components()
 }
@@ -71,33 +59,19 @@ pub fn install_missing() -> Result<()> {
 fn apt_get(arguments: &[&str]) -> Result<()> {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
-    let mut command = if root {
-        Command::new("apt-get")
-    } else {
-        Command::new("sudo")
-    };
+    let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
     if !root {
         command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
     }
-    let status = command
-        .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdout(std::process::Stdio::null())
-        .status();
+    let status =
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdout(std::process::Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => bail!(
             "apt-get {} failed ({status}): install the packages by hand, then run this command again",
             arguments.join(" ")
         ),
-        Err(error) => bail!(
-            "cannot start {}: {error}",
-            if root {
-                "apt-get"
-            } else {
-                "sudo (this user is not root)"
-            }
-        ),
+        Err(error) => bail!("cannot start {}: {error}", if root { "apt-get" } else { "sudo (this user is not root)" }),
     }
 }
 
@@ -112,14 +86,10 @@ fn rust_components() -> Result<()> {
             continue;
         }
         println!("Rust toolchain: adding {component}");
-        let added = Command::new("rustup")
-            .args(["component", "add", component])
-            .status()
-            .is_ok_and(|status| status.success());
+        let added =
+            Command::new("rustup").args(["component", "add", component]).status().is_ok_and(|status| status.success());
         if !added {
-            bail!(
-                "`cargo {subcommand}` is missing and `rustup component add {component}` failed: install {component}"
-            );
+            bail!("`cargo {subcommand}` is missing and `rustup component add {component}` failed: install {component}");
         }
     }
     Ok(())

@@ -42,32 +42,19 @@ impl Summary {
     pub fn case(&mut self, group: &str, verdict: Verdict, name: &str, reason: &str) {
         self.count(group, verdict, 1);
         if verdict != Verdict::Passed {
-            self.remarks.push(Remark {
-                verdict,
-                name: format!("{group}: {name}"),
-                reason: reason.to_owned(),
-            });
+            self.remarks.push(Remark { verdict, name: format!("{group}: {name}"), reason: reason.to_owned() });
         }
     }
 
     /// Adds what libtest printed: `test NAME ... FAILED` and `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
     pub fn libtest(&mut self, group: &str, lines: &[String]) {
         for line in lines {
-            if let Some(name) = line
-                .strip_prefix("test ")
-                .and_then(|line| line.strip_suffix(" ... FAILED"))
-            {
+            if let Some(name) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED")) {
                 self.case(group, Verdict::Failed, name, "see its output above");
-            } else if let Some((name, reason)) = line
-                .strip_prefix("test ")
-                .and_then(|line| line.split_once(" ... ignored"))
+            } else if let Some((name, reason)) =
+                line.strip_prefix("test ").and_then(|line| line.split_once(" ... ignored"))
             {
-                self.case(
-                    group,
-                    Verdict::Skipped,
-                    name,
-                    reason.trim_start_matches([',', ' ']),
-                );
+                self.case(group, Verdict::Skipped, name, reason.trim_start_matches([',', ' ']));
             } else if line.starts_with("test ") && line.ends_with(" ... ok") {
                 self.count(group, Verdict::Passed, 1);
             }
@@ -80,15 +67,12 @@ impl Summary {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("cannot read the report {}", path.display()));
+                return Err(error).with_context(|| format!("cannot read the report {}", path.display()));
             }
         };
         for line in text.lines() {
             let mut fields = line.splitn(4, '\t');
-            let (Some(suite), Some(verdict), Some(name)) =
-                (fields.next(), fields.next(), fields.next())
-            else {
+            let (Some(suite), Some(verdict), Some(name)) = (fields.next(), fields.next(), fields.next()) else {
                 anyhow::bail!("the report {} has a broken line: {line}", path.display());
             };
             let verdict = match verdict {
@@ -96,10 +80,7 @@ impl Summary {
                 "failed" => Verdict::Failed,
                 "known" => Verdict::Known,
                 "skipped" => Verdict::Skipped,
-                other => anyhow::bail!(
-                    "the report {} has an unknown verdict: {other}",
-                    path.display()
-                ),
+                other => anyhow::bail!("the report {} has an unknown verdict: {other}", path.display()),
             };
             self.case(suite, verdict, name, fields.next().unwrap_or_default());
         }
@@ -112,50 +93,30 @@ impl Summary {
     }
 
     fn total(&self, verdict: Verdict) -> usize {
-        self.counts
-            .values()
-            .map(|counts| counts[verdict as usize])
-            .sum()
+        self.counts.values().map(|counts| counts[verdict as usize]).sum()
     }
 
     /// Prints the table, the cases that did not pass, and the closing line. Returns whether nothing failed.
     pub fn print(&self, elapsed: std::time::Duration) -> bool {
-        println!(
-            "\n{:<24}{:>10}{:>10}{:>16}{:>10}",
-            "", "passed", "failed", "known failures", "skipped"
-        );
+        println!("\n{:<24}{:>10}{:>10}{:>16}{:>10}", "", "passed", "failed", "known failures", "skipped");
         for (group, counts) in &self.counts {
-            println!(
-                "{group:<24}{:>10}{:>10}{:>16}{:>10}",
-                counts[0], counts[1], counts[2], counts[3]
-            );
+            println!("{group:<24}{:>10}{:>10}{:>16}{:>10}", counts[0], counts[1], counts[2], counts[3]);
         }
         for (verdict, title) in [
             (Verdict::Skipped, "Skipped"),
             (Verdict::Known, "Known failures (tests/known-failures.toml)"),
             (Verdict::Failed, "FAILED"),
         ] {
-            let remarks: Vec<_> = self
-                .remarks
-                .iter()
-                .filter(|remark| remark.verdict == verdict)
-                .collect();
+            let remarks: Vec<_> = self.remarks.iter().filter(|remark| remark.verdict == verdict).collect();
             if !remarks.is_empty() {
                 println!("\n{title}:");
             }
             for remark in remarks {
-                println!(
-                    "  {} ({})",
-                    remark.name,
-                    remark.reason.lines().next().unwrap_or_default()
-                );
+                println!("  {} ({})", remark.name, remark.reason.lines().next().unwrap_or_default());
             }
         }
         let known = self.total(Verdict::Known);
-        println!(
-            "\n{known} known failures, counted as skipped below. Whole run: {:.0} s.",
-            elapsed.as_secs_f64()
-        );
+        println!("\n{known} known failures, counted as skipped below. Whole run: {:.0} s.", elapsed.as_secs_f64());
         println!(
             "{} passed, {} failed, {} skipped",
             self.total(Verdict::Passed),
@@ -191,11 +152,7 @@ mod tests {
         let mut summary = Summary::default();
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("report");
-        std::fs::write(
-            &path,
-            "s\tpassed\tx\t\ns\tknown\ty\twhy\ns\tskipped\tz\tno clang\n",
-        )
-        .expect("write the report");
+        std::fs::write(&path, "s\tpassed\tx\t\ns\tknown\ty\twhy\ns\tskipped\tz\tno clang\n").expect("write the report");
         summary.report(&path).expect("well-formed report");
         assert_eq!(summary.counts["s"], [1, 0, 1, 1]);
         assert!(summary.print(std::time::Duration::ZERO));

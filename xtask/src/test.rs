@@ -26,37 +26,16 @@ struct Check {
 }
 
 const CHECKS: &[Check] = &[
-    Check {
-        name: "format",
-        arguments: &["fmt", "--all", "--", "--check"],
-        environment: &[],
-    },
+    Check { name: "format", arguments: &["fmt", "--all", "--", "--check"], environment: &[] },
     Check {
         name: "lints",
-        arguments: &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--quiet",
-            "--",
-            "-D",
-            "warnings",
-        ],
+        arguments: &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
         environment: &[],
     },
     Check {
         name: "documentation",
-        arguments: &[
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--document-private-items",
-            "--quiet",
-        ],
-        environment: &[(
-            "RUSTDOCFLAGS",
-            "-D warnings -A rustdoc::private_intra_doc_links",
-        )],
+        arguments: &["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"],
+        environment: &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")],
     },
 ];
 
@@ -79,9 +58,7 @@ fn cargo(workspace: &Workspace) -> Command {
 /// Runs everything. Returns whether nothing failed.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let started = Instant::now();
-    println!(
-        "This installs the system packages that are missing, builds derivgrind, and then runs:"
-    );
+    println!("This installs the system packages that are missing, builds derivgrind, and then runs:");
     if options.filter.is_none() {
         println!("- checks of format, lints and documentation,");
     }
@@ -91,18 +68,12 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     );
     println!(
         "  bad input, the examples of the documentation{}.",
-        if options.full {
-            " (each in full length)"
-        } else {
-            ""
-        }
+        if options.full { " (each in full length)" } else { "" }
     );
     setup::install_missing()?;
 
-    let build = command::run(
-        cargo(workspace).args(["build", "--release", "--workspace", "--bins", "--quiet"]),
-        CHECK_LIMIT,
-    )?;
+    let build =
+        command::run(cargo(workspace).args(["build", "--release", "--workspace", "--bins", "--quiet"]), CHECK_LIMIT)?;
     if !build.success {
         bail!("derivgrind does not build; nothing was tested");
     }
@@ -111,15 +82,8 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     if options.filter.is_none() {
         for check in CHECKS {
             let environment = check.environment.iter().copied();
-            let finished = command::run(
-                cargo(workspace).args(check.arguments).envs(environment),
-                CHECK_LIMIT,
-            )?;
-            let verdict = if finished.success {
-                Verdict::Passed
-            } else {
-                Verdict::Failed
-            };
+            let finished = command::run(cargo(workspace).args(check.arguments).envs(environment), CHECK_LIMIT)?;
+            let verdict = if finished.success { Verdict::Passed } else { Verdict::Failed };
             summary.case("checks", verdict, check.name, "see its output above");
         }
     }
@@ -131,21 +95,10 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
 /// Unit and documentation tests of all crates.
 fn unit_tests(workspace: &Workspace, options: &Options, summary: &mut Summary) -> Result<()> {
     let mut command = cargo(workspace);
-    command
-        .args([
-            "test",
-            "--workspace",
-            "--exclude",
-            SUITES,
-            "--no-fail-fast",
-            "--",
-        ])
-        .args(&options.filter);
+    command.args(["test", "--workspace", "--exclude", SUITES, "--no-fail-fast", "--"]).args(&options.filter);
     tested("unit tests", &mut command, CHECK_LIMIT, summary)?;
     let mut command = cargo(workspace);
-    command
-        .args(["test", "--release", "--package", SUITES, "--lib", "--"])
-        .args(&options.filter);
+    command.args(["test", "--release", "--package", SUITES, "--lib", "--"]).args(&options.filter);
     tested("unit tests", &mut command, CHECK_LIMIT, summary)
 }
 
@@ -155,61 +108,28 @@ fn suites(workspace: &Workspace, options: &Options, summary: &mut Summary) -> Re
     let report = directory.path().join("report");
     let mut command = cargo(workspace);
     command
-        .args([
-            "test",
-            "--release",
-            "--package",
-            SUITES,
-            "--test",
-            "*",
-            "--no-fail-fast",
-            "--",
-        ])
+        .args(["test", "--release", "--package", SUITES, "--test", "*", "--no-fail-fast", "--"])
         .args(&options.filter);
-    command
-        .env("DERIVGRIND_TEST_REPORT", &report)
-        .env("DERIVGRIND_TEST_BINARIES", &workspace.binaries);
+    command.env("DERIVGRIND_TEST_REPORT", &report).env("DERIVGRIND_TEST_BINARIES", &workspace.binaries);
     if options.full {
         command.env("DERIVGRIND_TEST_FULL", "1");
     }
     let before = summary.failures();
-    let finished = command::run(
-        &mut command,
-        if options.full {
-            FULL_LIMIT
-        } else {
-            SUITES_LIMIT
-        },
-    )?;
+    let finished = command::run(&mut command, if options.full { FULL_LIMIT } else { SUITES_LIMIT })?;
     summary.report(&report)?;
     if !finished.success && summary.failures() == before {
-        summary.case(
-            "suites",
-            Verdict::Failed,
-            "run",
-            "a suite did not finish; see the output above",
-        );
+        summary.case("suites", Verdict::Failed, "run", "a suite did not finish; see the output above");
     }
     Ok(())
 }
 
 /// Runs a command that prints as libtest does, and counts its cases.
-fn tested(
-    group: &str,
-    command: &mut Command,
-    limit: Duration,
-    summary: &mut Summary,
-) -> Result<()> {
+fn tested(group: &str, command: &mut Command, limit: Duration, summary: &mut Summary) -> Result<()> {
     let before = summary.failures();
     let finished = command::run(command, limit)?;
     summary.libtest(group, &finished.lines);
     if !finished.success && summary.failures() == before {
-        summary.case(
-            group,
-            Verdict::Failed,
-            "run",
-            "it did not compile or did not finish; see the output above",
-        );
+        summary.case(group, Verdict::Failed, "run", "it did not compile or did not finish; see the output above");
     }
     Ok(())
 }
