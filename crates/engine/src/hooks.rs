@@ -23,18 +23,8 @@ use crate::symbols::{Elf, ExecutableSegment, Function, Identity, Kind, SymbolErr
 
 /// Beginnings of the names of shared objects whose exported functions are trusted to be the C library's: glibc and musl (whose loader
 /// is the C library), Intel's, AMD's and Julia's math libraries, gcc's for quadruple precision, the vector library.
-pub const LIBRARIES: [&str; 10] = [
-    "libm.",
-    "libm-",
-    "libc.",
-    "libc-",
-    "ld-musl-",
-    "libmvec.",
-    "libimf.",
-    "libalm.",
-    "libopenlibm.",
-    "libquadmath.",
-];
+pub const LIBRARIES: [&str; 10] =
+    ["libm.", "libm-", "libc.", "libc-", "ld-musl-", "libmvec.", "libimf.", "libalm.", "libopenlibm.", "libquadmath."];
 
 const PAGE: u64 = 4096;
 
@@ -56,10 +46,7 @@ struct Registry {
 
 impl Registry {
     fn new() -> Self {
-        Self {
-            hooks: BTreeMap::new(),
-            names: HashSet::new(),
-        }
+        Self { hooks: BTreeMap::new(), names: HashSet::new() }
     }
 
     fn intern(&mut self, name: &str) -> &'static str {
@@ -79,11 +66,7 @@ impl Registry {
                 continue;
             }
             let name = self.intern(&function.name);
-            let hook = if function.is_ifunc {
-                Hook::IfuncResolver(name)
-            } else {
-                Hook::Function(name)
-            };
+            let hook = if function.is_ifunc { Hook::IfuncResolver(name) } else { Hook::Function(name) };
             self.hooks.entry(address).or_insert(hook);
         }
     }
@@ -92,11 +75,7 @@ impl Registry {
         if start >= end {
             return;
         }
-        let gone: Vec<u64> = self
-            .hooks
-            .range(start..end)
-            .map(|(&address, _)| address)
-            .collect();
+        let gone: Vec<u64> = self.hooks.range(start..end).map(|(&address, _)| address).collect();
         for address in gone {
             self.hooks.remove(&address);
         }
@@ -134,13 +113,7 @@ pub fn object_mapped(path: &Path, mapped_at: u64, file_offset: u64, length: u64)
         return;
     }
     if let Some(bias) = load_bias(&identity.segments, mapped_at, file_offset) {
-        with_registry(|registry| {
-            registry.add(
-                &functions,
-                bias,
-                mapped_at..mapped_at.saturating_add(length),
-            )
-        });
+        with_registry(|registry| registry.add(&functions, bias, mapped_at..mapped_at.saturating_add(length)));
     }
 }
 
@@ -163,10 +136,7 @@ pub fn resolved(name: &str, implementation: u64) {
 }
 
 /// The functions of the file that `wants` accepts and whose name can be trusted.
-fn wanted_functions(
-    path: &Path,
-    wants: impl Fn(&str) -> bool,
-) -> Result<(Vec<Function>, Identity), SymbolError> {
+fn wanted_functions(path: &Path, wants: impl Fn(&str) -> bool) -> Result<(Vec<Function>, Identity), SymbolError> {
     let elf = Elf::open(path)?;
     let identity = elf.identity()?;
     let functions = match identity.kind {
@@ -175,8 +145,7 @@ fn wanted_functions(
         Kind::StaticExecutable | Kind::DynamicExecutable => {
             let reserved = |name: &str| name.strip_prefix("__").is_some_and(&wants);
             let candidates = elf.functions(true, |name| wants(name) || reserved(name))?;
-            let at_their_word =
-                identity.kind == Kind::StaticExecutable && !identity.glibc_start_files;
+            let at_their_word = identity.kind == Kind::StaticExecutable && !identity.glibc_start_files;
             statically_linked(candidates, at_their_word, wants)
         }
     };
@@ -193,22 +162,14 @@ fn is_trusted_library(path: &Path, identity: &Identity) -> bool {
 }
 
 /// Those of an executable's functions that come from a C library. `candidates` is ordered by address.
-fn statically_linked(
-    candidates: Vec<Function>,
-    at_their_word: bool,
-    wants: impl Fn(&str) -> bool,
-) -> Vec<Function> {
-    let reserved: HashSet<(u64, &str)> = candidates
-        .iter()
-        .filter_map(|function| Some((function.address, function.name.strip_prefix("__")?)))
-        .collect();
+fn statically_linked(candidates: Vec<Function>, at_their_word: bool, wants: impl Fn(&str) -> bool) -> Vec<Function> {
+    let reserved: HashSet<(u64, &str)> =
+        candidates.iter().filter_map(|function| Some((function.address, function.name.strip_prefix("__")?))).collect();
     candidates
         .iter()
         .filter(|function| wants(&function.name))
         .filter(|function| {
-            at_their_word
-                || function.is_ifunc
-                || reserved.contains(&(function.address, function.name.as_str()))
+            at_their_word || function.is_ifunc || reserved.contains(&(function.address, function.name.as_str()))
         })
         .cloned()
         .collect()
@@ -223,16 +184,10 @@ fn load_bias(segments: &[ExecutableSegment], mapped_at: u64, file_offset: u64) -
         .iter()
         .find(|segment| {
             let first_page = segment.file_offset & !(PAGE - 1);
-            (first_page..segment.file_offset.saturating_add(segment.file_size))
-                .contains(&file_offset)
+            (first_page..segment.file_offset.saturating_add(segment.file_size)).contains(&file_offset)
         })
         .map(|segment| {
-            mapped_at.wrapping_sub(
-                segment
-                    .address
-                    .wrapping_add(file_offset)
-                    .wrapping_sub(segment.file_offset),
-            )
+            mapped_at.wrapping_sub(segment.address.wrapping_add(file_offset).wrapping_sub(segment.file_offset))
         })
 }
 
@@ -241,12 +196,7 @@ mod tests {
     use super::*;
 
     fn function(name: &str, address: u64, is_ifunc: bool) -> Function {
-        Function {
-            name: name.into(),
-            address,
-            size: 16,
-            is_ifunc,
-        }
+        Function { name: name.into(), address, size: 16, is_ifunc }
     }
 
     fn wants(name: &str) -> bool {
@@ -255,63 +205,32 @@ mod tests {
 
     #[test]
     fn load_bias_of_dense_and_of_page_aligned_segments() {
-        let aligned = ExecutableSegment {
-            file_offset: 0x3000,
-            file_size: 0x2345,
-            address: 0x3000,
-        };
-        assert_eq!(
-            load_bias(&[aligned], 0x7000_3000, 0x3000),
-            Some(0x7000_0000)
-        );
+        let aligned = ExecutableSegment { file_offset: 0x3000, file_size: 0x2345, address: 0x3000 };
+        assert_eq!(load_bias(&[aligned], 0x7000_3000, 0x3000), Some(0x7000_0000));
         // A loader may map a segment in pieces.
-        assert_eq!(
-            load_bias(&[aligned], 0x7000_4000, 0x4000),
-            Some(0x7000_0000)
-        );
+        assert_eq!(load_bias(&[aligned], 0x7000_4000, 0x4000), Some(0x7000_0000));
         // lld: the segment continues at the file offset where the last one ended, at the next page's address.
-        let dense = ExecutableSegment {
-            file_offset: 0x1678,
-            file_size: 0x4000,
-            address: 0x2678,
-        };
+        let dense = ExecutableSegment { file_offset: 0x1678, file_size: 0x4000, address: 0x2678 };
         assert_eq!(load_bias(&[dense], 0x7000_2000, 0x1000), Some(0x7000_0000));
         assert_eq!(load_bias(&[dense], 0x7000_2000, 0x8000), None);
         // A non-PIE executable stands where it wants to be.
-        let fixed = ExecutableSegment {
-            file_offset: 0x1000,
-            file_size: 0x1000,
-            address: 0x40_1000,
-        };
+        let fixed = ExecutableSegment { file_offset: 0x1000, file_size: 0x1000, address: 0x40_1000 };
         assert_eq!(load_bias(&[fixed], 0x40_1000, 0x1000), Some(0));
     }
 
     #[test]
     fn only_functions_inside_the_mapping_are_hooked_until_it_goes() {
         let mut registry = Registry::new();
-        let functions = [
-            function("sin", 0x1100, true),
-            function("log", 0x1200, false),
-            function("exp", 0x9000, false),
-        ];
+        let functions = [function("sin", 0x1100, true), function("log", 0x1200, false), function("exp", 0x9000, false)];
         registry.add(&functions, 0x10000, 0x11000..0x12000);
-        assert_eq!(
-            registry.hooks.get(&0x11100),
-            Some(&Hook::IfuncResolver("sin"))
-        );
+        assert_eq!(registry.hooks.get(&0x11100), Some(&Hook::IfuncResolver("sin")));
         assert_eq!(registry.hooks.get(&0x11200), Some(&Hook::Function("log")));
         assert_eq!(registry.hooks.len(), 2);
         assert!(registry.resolved("sin", 0x11800));
-        assert!(
-            !registry.resolved("sin", 0x11800),
-            "known already: nothing to retranslate"
-        );
+        assert!(!registry.resolved("sin", 0x11800), "known already: nothing to retranslate");
         assert_eq!(registry.hooks.get(&0x11800), Some(&Hook::Function("sin")));
         registry.remove(0x11150, 0x11801);
-        assert_eq!(
-            registry.hooks.keys().copied().collect::<Vec<_>>(),
-            [0x11100]
-        );
+        assert_eq!(registry.hooks.keys().copied().collect::<Vec<_>>(), [0x11100]);
         registry.remove(5, 5);
         registry.remove(6, 5);
     }
@@ -337,16 +256,9 @@ mod tests {
                 function("__log", 0x4000, false),
             ]
         };
-        let names =
-            |functions: Vec<Function>| functions.into_iter().map(|f| f.name).collect::<Vec<_>>();
-        assert_eq!(
-            names(statically_linked(symbols(), false, wants)),
-            ["exp", "sin"]
-        );
-        assert_eq!(
-            names(statically_linked(symbols(), true, wants)),
-            ["log", "exp", "sin"]
-        );
+        let names = |functions: Vec<Function>| functions.into_iter().map(|f| f.name).collect::<Vec<_>>();
+        assert_eq!(names(statically_linked(symbols(), false, wants)), ["exp", "sin"]);
+        assert_eq!(names(statically_linked(symbols(), true, wants)), ["log", "exp", "sin"]);
     }
 
     #[test]
@@ -359,26 +271,16 @@ mod tests {
         };
         let file = Path::new("/opt/lib/libm.so.6");
         assert!(is_trusted_library(file, &identity(None)));
-        assert!(is_trusted_library(
-            Path::new("/tmp/x"),
-            &identity(Some("libm.so.6"))
-        ));
-        assert!(is_trusted_library(
-            Path::new("/lib/ld-musl-x86_64.so.1"),
-            &identity(Some("libc.musl-x86_64.so.1"))
-        ));
+        assert!(is_trusted_library(Path::new("/tmp/x"), &identity(Some("libm.so.6"))));
+        assert!(is_trusted_library(Path::new("/lib/ld-musl-x86_64.so.1"), &identity(Some("libc.musl-x86_64.so.1"))));
         assert!(!is_trusted_library(file, &identity(Some("libmylogger.so"))));
-        assert!(!is_trusted_library(
-            Path::new("/opt/lib/libmath_tools.so"),
-            &identity(None)
-        ));
+        assert!(!is_trusted_library(Path::new("/opt/lib/libmath_tools.so"), &identity(None)));
     }
 
     /// Programs of both kinds made by the system's compiler.
     #[test]
     fn user_functions_with_reserved_names_are_not_hooked_in_real_programs() {
-        let directory =
-            std::env::temp_dir().join(format!("derivgrind-hooks-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("derivgrind-hooks-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let source = directory.join("program.c");
         std::fs::write(
@@ -387,11 +289,9 @@ mod tests {
              int main(int c, char **v) { log(v[0]); printf(\"%g %g\\n\", exp(c), sin(c)); return 0; }\n",
         )
         .unwrap();
-        for (option, expected) in [
-            ("-static", vec!["exp", "sin"]),
-            ("-static-pie", vec!["exp", "sin"]),
-            ("-pie", vec![]),
-        ] {
+        for (option, expected) in
+            [("-static", vec!["exp", "sin"]), ("-static-pie", vec!["exp", "sin"]), ("-pie", vec![])]
+        {
             let program = directory.join(format!("program{option}"));
             let status = std::process::Command::new("cc")
                 .args([option, "-fno-builtin", "-w", "-o"])

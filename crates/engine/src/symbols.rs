@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 
 use object::elf;
 use object::endian::LittleEndian;
-use object::read::elf::{
-    Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
-};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::read::{ReadCache, StringTable};
 
 type Header = elf::FileHeader64<LittleEndian>;
@@ -100,14 +98,8 @@ impl Elf {
     /// # Errors
     /// The file cannot be opened.
     pub fn open(path: &Path) -> Result<Self, SymbolError> {
-        let file = File::open(path).map_err(|source| SymbolError::Unreadable {
-            path: path.into(),
-            source,
-        })?;
-        Ok(Self {
-            path: path.into(),
-            data: ReadCache::new(file),
-        })
+        let file = File::open(path).map_err(|source| SymbolError::Unreadable { path: path.into(), source })?;
+        Ok(Self { path: path.into(), data: ReadCache::new(file) })
     }
 
     /// Reads name, kind and segments.
@@ -119,25 +111,20 @@ impl Elf {
         let mut segments = Vec::new();
         let mut interpreter = false;
         let mut glibc_start_files = false;
-        for segment in header
-            .program_headers(ENDIAN, &self.data)
-            .map_err(|e| self.malformed(e))?
-        {
+        for segment in header.program_headers(ENDIAN, &self.data).map_err(|e| self.malformed(e))? {
             match segment.p_type(ENDIAN) {
-                elf::PT_LOAD if segment.p_flags(ENDIAN) & elf::PF_X != 0 => {
-                    segments.push(ExecutableSegment {
-                        file_offset: segment.p_offset(ENDIAN),
-                        file_size: segment.p_filesz(ENDIAN),
-                        address: segment.p_vaddr(ENDIAN),
-                    })
-                }
+                elf::PT_LOAD if segment.p_flags(ENDIAN) & elf::PF_X != 0 => segments.push(ExecutableSegment {
+                    file_offset: segment.p_offset(ENDIAN),
+                    file_size: segment.p_filesz(ENDIAN),
+                    address: segment.p_vaddr(ENDIAN),
+                }),
                 elf::PT_INTERP => interpreter = true,
                 elf::PT_NOTE => {
                     // A damaged note only costs this piece of evidence.
                     if let Ok(Some(mut notes)) = segment.notes(ENDIAN, &self.data) {
                         while let Ok(Some(note)) = notes.next() {
-                            glibc_start_files |= note.name() == elf::ELF_NOTE_GNU
-                                && note.n_type(ENDIAN) == elf::NT_GNU_ABI_TAG;
+                            glibc_start_files |=
+                                note.name() == elf::ELF_NOTE_GNU && note.n_type(ENDIAN) == elf::NT_GNU_ABI_TAG;
                         }
                     }
                 }
@@ -148,45 +135,31 @@ impl Elf {
         let mut soname = None;
         let mut position_independent_executable = false;
         let mut dynamic = false;
-        let sections = header
-            .sections(ENDIAN, &self.data)
-            .map_err(|e| self.malformed(e))?;
-        if let Some((entries, link)) = sections
-            .dynamic(ENDIAN, &self.data)
-            .map_err(|e| self.malformed(e))?
-        {
+        let sections = header.sections(ENDIAN, &self.data).map_err(|e| self.malformed(e))?;
+        if let Some((entries, link)) = sections.dynamic(ENDIAN, &self.data).map_err(|e| self.malformed(e))? {
             dynamic = true;
             let strings = self.strings(sections.section(link).map_err(|e| self.malformed(e))?)?;
             for entry in entries {
                 match entry.tag32(ENDIAN) {
                     Some(elf::DT_SONAME) => {
-                        soname = entry
-                            .string(ENDIAN, strings)
-                            .ok()
-                            .map(|name| String::from_utf8_lossy(name).into_owned());
+                        soname =
+                            entry.string(ENDIAN, strings).ok().map(|name| String::from_utf8_lossy(name).into_owned());
                     }
                     Some(elf::DT_FLAGS_1) => {
-                        position_independent_executable =
-                            entry.d_val(ENDIAN) & u64::from(elf::DF_1_PIE) != 0
+                        position_independent_executable = entry.d_val(ENDIAN) & u64::from(elf::DF_1_PIE) != 0
                     }
                     _ => {}
                 }
             }
         }
 
-        let executable =
-            header.e_type(ENDIAN) == elf::ET_EXEC || position_independent_executable || !dynamic;
+        let executable = header.e_type(ENDIAN) == elf::ET_EXEC || position_independent_executable || !dynamic;
         let kind = match (soname.is_some(), interpreter, executable) {
             (true, ..) | (false, false, false) => Kind::SharedObject,
             (false, true, _) => Kind::DynamicExecutable,
             (false, false, true) => Kind::StaticExecutable,
         };
-        Ok(Identity {
-            kind,
-            soname,
-            glibc_start_files,
-            segments,
-        })
+        Ok(Identity { kind, soname, glibc_start_files, segments })
     }
 
     /// The functions that the file defines with global or weak binding and default or protected visibility and whose name `wants` accepts:
@@ -200,29 +173,16 @@ impl Elf {
         static_symbols: bool,
         mut wants: impl FnMut(&str) -> bool,
     ) -> Result<Vec<Function>, SymbolError> {
-        let sections = self
-            .header()?
-            .sections(ENDIAN, &self.data)
-            .map_err(|e| self.malformed(e))?;
+        let sections = self.header()?.sections(ENDIAN, &self.data).map_err(|e| self.malformed(e))?;
         let mut functions = Vec::new();
         for section in sections.iter() {
             let kind = section.sh_type(ENDIAN);
             if kind != elf::SHT_DYNSYM && !(static_symbols && kind == elf::SHT_SYMTAB) {
                 continue;
             }
-            let symbols: &[Symbol] = section
-                .data_as_array(ENDIAN, &self.data)
-                .map_err(|e| self.malformed(e))?;
-            let strings = self.strings(
-                sections
-                    .section(section.link(ENDIAN))
-                    .map_err(|e| self.malformed(e))?,
-            )?;
-            functions.extend(
-                symbols
-                    .iter()
-                    .filter_map(|symbol| function(symbol, strings, &mut wants)),
-            );
+            let symbols: &[Symbol] = section.data_as_array(ENDIAN, &self.data).map_err(|e| self.malformed(e))?;
+            let strings = self.strings(sections.section(section.link(ENDIAN)).map_err(|e| self.malformed(e))?)?;
+            functions.extend(symbols.iter().filter_map(|symbol| function(symbol, strings, &mut wants)));
         }
         functions.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
         functions.dedup_by(|a, b| a.address == b.address && a.name == b.name);
@@ -232,46 +192,28 @@ impl Elf {
     fn header(&self) -> Result<&Header, SymbolError> {
         let header = Header::parse(&self.data).map_err(|e| self.malformed(e))?;
         if header.endian().is_err() || header.e_machine(ENDIAN) != elf::EM_X86_64 {
-            return Err(SymbolError::Malformed {
-                path: self.path.clone(),
-                reason: "another machine's code".into(),
-            });
+            return Err(SymbolError::Malformed { path: self.path.clone(), reason: "another machine's code".into() });
         }
         Ok(header)
     }
 
     /// A string table, read at once: the cache's own look-up would cost two system calls for each name.
-    fn strings(
-        &self,
-        section: &elf::SectionHeader64<LittleEndian>,
-    ) -> Result<StringTable<'_>, SymbolError> {
-        let bytes = section
-            .data(ENDIAN, &self.data)
-            .map_err(|e| self.malformed(e))?;
+    fn strings(&self, section: &elf::SectionHeader64<LittleEndian>) -> Result<StringTable<'_>, SymbolError> {
+        let bytes = section.data(ENDIAN, &self.data).map_err(|e| self.malformed(e))?;
         Ok(StringTable::new(bytes, 0, bytes.len() as u64))
     }
 
     fn malformed(&self, error: object::read::Error) -> SymbolError {
-        SymbolError::Malformed {
-            path: self.path.clone(),
-            reason: error.to_string(),
-        }
+        SymbolError::Malformed { path: self.path.clone(), reason: error.to_string() }
     }
 }
 
-fn function(
-    symbol: &Symbol,
-    strings: StringTable<'_>,
-    wants: &mut impl FnMut(&str) -> bool,
-) -> Option<Function> {
+fn function(symbol: &Symbol, strings: StringTable<'_>, wants: &mut impl FnMut(&str) -> bool) -> Option<Function> {
     let is_ifunc = symbol.st_type() == elf::STT_GNU_IFUNC;
     let callable = is_ifunc || symbol.st_type() == elf::STT_FUNC;
     let binding = symbol.st_bind();
     let public = (binding == elf::STB_GLOBAL || binding == elf::STB_WEAK)
-        && matches!(
-            symbol.st_visibility(),
-            elf::STV_DEFAULT | elf::STV_PROTECTED
-        );
+        && matches!(symbol.st_visibility(), elf::STV_DEFAULT | elf::STV_PROTECTED);
     if !callable || !public || symbol.st_shndx(ENDIAN) == elf::SHN_UNDEF {
         return None;
     }
@@ -289,10 +231,7 @@ fn function(
 ///
 /// # Errors
 /// The file cannot be read, is no ELF file for amd64, or is damaged.
-pub fn exported_functions(
-    path: &Path,
-    wants: impl FnMut(&str) -> bool,
-) -> Result<Vec<Function>, SymbolError> {
+pub fn exported_functions(path: &Path, wants: impl FnMut(&str) -> bool) -> Result<Vec<Function>, SymbolError> {
     let elf = Elf::open(path)?;
     let static_symbols = elf.identity()?.kind != Kind::SharedObject;
     elf.functions(static_symbols, wants)
@@ -304,15 +243,11 @@ mod tests {
     use std::io::Write;
 
     fn libm() -> PathBuf {
-        [
-            "/lib/x86_64-linux-gnu/libm.so.6",
-            "/lib64/libm.so.6",
-            "/usr/lib/libm.so.6",
-        ]
-        .iter()
-        .map(PathBuf::from)
-        .find(|path| path.exists())
-        .expect("a C math library")
+        ["/lib/x86_64-linux-gnu/libm.so.6", "/lib64/libm.so.6", "/usr/lib/libm.so.6"]
+            .iter()
+            .map(PathBuf::from)
+            .find(|path| path.exists())
+            .expect("a C math library")
     }
 
     #[test]
@@ -321,20 +256,13 @@ mod tests {
         let identity = elf.identity().unwrap();
         assert_eq!(identity.kind, Kind::SharedObject);
         assert_eq!(identity.soname.as_deref(), Some("libm.so.6"));
-        let functions = elf
-            .functions(false, |name| ["sin", "pow", "fabs"].contains(&name))
-            .unwrap();
+        let functions = elf.functions(false, |name| ["sin", "pow", "fabs"].contains(&name)).unwrap();
         for name in ["sin", "pow", "fabs"] {
             let found: Vec<_> = functions.iter().filter(|f| f.name == name).collect();
             assert!(!found.is_empty(), "{name}");
             for function in found {
-                let inside = |s: &ExecutableSegment| {
-                    (s.address..s.address + s.file_size).contains(&function.address)
-                };
-                assert!(
-                    identity.segments.iter().any(inside),
-                    "{function:?} lies outside the code"
-                );
+                let inside = |s: &ExecutableSegment| (s.address..s.address + s.file_size).contains(&function.address);
+                assert!(identity.segments.iter().any(inside), "{function:?} lies outside the code");
             }
         }
     }
@@ -352,19 +280,12 @@ mod tests {
     #[test]
     fn truncated_files_are_tolerated() {
         let whole = std::fs::read(libm()).unwrap();
-        let path =
-            std::env::temp_dir().join(format!("derivgrind-truncated-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("derivgrind-truncated-{}", std::process::id()));
         let step = whole.len() / 61 + 1;
         for length in (0..200).step_by(7).chain((200..whole.len()).step_by(step)) {
-            File::create(&path)
-                .unwrap()
-                .write_all(&whole[..length])
-                .unwrap();
+            File::create(&path).unwrap().write_all(&whole[..length]).unwrap();
             // Section headers are at a file's very end.
-            assert!(
-                exported_functions(&path, |_| true).is_err(),
-                "{length} bytes"
-            );
+            assert!(exported_functions(&path, |_| true).is_err(), "{length} bytes");
         }
         std::fs::remove_file(&path).unwrap();
     }
@@ -376,10 +297,7 @@ mod tests {
         let mut bytes = std::fs::read(own).unwrap();
         let sections = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
         let path = std::env::temp_dir().join(format!("derivgrind-damaged-{}", std::process::id()));
-        for position in (0..0x200)
-            .step_by(3)
-            .chain((sections..bytes.len()).step_by(13))
-        {
+        for position in (0..0x200).step_by(3).chain((sections..bytes.len()).step_by(13)) {
             let original = bytes[position];
             for value in [0, 0x7f, 0xff] {
                 bytes[position] = value;

@@ -1,0 +1,84 @@
+//! Partial derivatives of the error function, the Gamma function and the Bessel functions.
+
+use std::f64::consts::FRAC_2_SQRT_PI;
+
+use super::digamma::digamma;
+
+/// erf′ = 2/√π · exp(−x²)
+pub(super) fn erf(x: f64) -> f64 {
+    // exp magnifies the rounding error of x² by x² itself, so that error is carried along.
+    let square = x * x;
+    let error = libm::fma(x, x, -square);
+    if square.is_infinite() {
+        return 0.0;
+    }
+    FRAC_2_SQRT_PI * libm::exp(-square) * (1.0 - error)
+}
+
+/// erfc′ = −erf′
+pub(super) fn erfc(x: f64) -> f64 {
+    -erf(x)
+}
+
+/// lgamma′ = ψ
+pub(super) fn lgamma(x: f64) -> f64 {
+    digamma(x)
+}
+
+/// tgamma′ = f·ψ
+pub(super) fn tgamma(x: f64, f: f64) -> f64 {
+    if f == 0.0 { 0.0 } else { f * digamma(x) }
+}
+
+/// J₀′ = −J₁
+pub(super) fn j0(x: f64) -> f64 {
+    -libm::j1(x)
+}
+
+/// J₁′ = (J₀ − J₂)/2
+pub(super) fn j1(x: f64) -> f64 {
+    jn(1, x)
+}
+
+/// Jₙ′ = (Jₙ₋₁ − Jₙ₊₁)/2
+pub(super) fn jn(n: i64, x: f64) -> f64 {
+    if n == 0 {
+        return j0(x);
+    }
+    let (below, above) = neighbours(n);
+    0.5 * (libm::jn(below, x) - libm::jn(above, x))
+}
+
+/// Y₀′ = −Y₁
+pub(super) fn y0(x: f64) -> f64 {
+    yn(0, x)
+}
+
+/// Y₁′ = (Y₀ − Y₂)/2
+pub(super) fn y1(x: f64) -> f64 {
+    yn(1, x)
+}
+
+/// Yₙ′ = (Yₙ₋₁ − Yₙ₊₁)/2
+pub(super) fn yn(n: i64, x: f64) -> f64 {
+    if n == 0 {
+        return -libm::y1(x);
+    }
+    if n < 0 {
+        // Y₋ₙ = (−1)ⁿ·Yₙ
+        return if n % 2 == 0 { yn(-n, x) } else { -yn(-n, x) };
+    }
+    let (below, above) = neighbours(n);
+    let above = libm::yn(above, x);
+    if above.is_infinite() {
+        // At 0 and near it, where Yₙ₊₁ overflows and outweighs Yₙ₋₁.
+        return -above;
+    }
+    0.5 * (libm::yn(below, x) - above)
+}
+
+/// The orders n − 1 and n + 1; at the ends of the range of `int` the functions are 0 or infinite all the same.
+fn neighbours(n: i64) -> (i32, i32) {
+    let order = |n: i64| n.clamp(i64::from(-i32::MAX), i64::from(i32::MAX)) as i32;
+    (order(n - 1), order(n + 1))
+}
