@@ -19,6 +19,7 @@ mod exchange;
 mod format;
 mod index_list;
 mod inspect;
+mod lookup;
 pub mod operation;
 mod queue;
 mod reader;

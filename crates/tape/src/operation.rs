@@ -136,7 +136,18 @@ impl Operation {
     #[inline]
     pub const fn needed(self, first_active: bool, second_active: bool) -> Needs {
         let [first, second] = self.needs();
-        (if first_active { first } else { NOTHING }) | (if second_active { second } else { NOTHING })
+        self.shown()
+            | (if first_active { first } else { NOTHING })
+            | (if second_active { second } else { NOTHING })
+    }
+
+    /// The values that are kept although no partial derivative needs them: a declared variable's own value, as its first operand value,
+    /// for the user to see.
+    const fn shown(self) -> Needs {
+        match self {
+            Operation::Input | Operation::Output => FIRST,
+            _ => NOTHING,
+        }
     }
 
     /// Bytes of an operand value, for operations with and without [`BINARY32`].

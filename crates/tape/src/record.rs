@@ -62,9 +62,30 @@ impl Record {
         }
     }
 
-    /// The record of a declared input.
+    /// The value of an input or output that nobody knows: a NaN that no arithmetic produces.
+    pub const UNKNOWN_VALUE: f64 = f64::from_bits(0x7ff8_4447_0000_0000);
+
+    /// The record of a declared input whose value is not known.
     pub const fn input() -> Record {
-        Record::binary64(Operation::Input, [0, 0], [0.0, 0.0])
+        Record::input_with_value(Record::UNKNOWN_VALUE)
+    }
+
+    /// The record of a declared input.
+    pub const fn input_with_value(value: f64) -> Record {
+        Record::binary64(Operation::Input, [0, 0], [value, 0.0])
+    }
+
+    /// The record of a declared output: a copy of the variable with this index and value.
+    pub const fn output(index: u64, value: f64) -> Record {
+        Record::binary64(Operation::Output, [index, 0], [value, 0.0])
+    }
+
+    /// The value of the variable that an input's or output's record declares, if it is known.
+    pub fn declared_value(&self) -> Option<f64> {
+        const INPUT: u8 = Operation::Input.code();
+        const OUTPUT: u8 = Operation::Output.code();
+        let known = matches!(self.code(), INPUT | OUTPUT) && self.value1 != Record::UNKNOWN_VALUE.to_bits();
+        known.then(|| f64::from_bits(self.value1))
     }
 
     /// The operation code, with [`BINARY32`].
