@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use derivgrind_tape::{Tape, TapeError, values};
+use derivgrind_tape::{Record, Tape, TapeError, values};
 
 use crate::failure::{Exit, Failure};
 use crate::gradient::{Gradient, Variable};
+use crate::messages;
 use crate::progress::Progress;
 
 /// Jacobian rows that are seeded together: each takes a vector as long as there are outputs.
@@ -48,6 +49,7 @@ pub fn tape_bytes(directory: &Path) -> u64 {
 /// cannot be written.
 pub fn evaluate_files(directory: &Path, forward: bool, quiet: bool) -> Result<(), Failure> {
     let tape = open(directory)?;
+    note_independent(&independent_outputs(&tape)?, quiet);
     let (files, count) = if forward { (FORWARD, tape.inputs().len()) } else { (REVERSE, tape.outputs().len()) };
     let seeds = values::read(&tape.file(files.seeds), count, files.value, files.variables)
         .map_err(|error| Failure::new(Exit::Seeds, error.to_string()))?;
@@ -76,8 +78,46 @@ pub fn gradient(tape: &Tape, quiet: bool) -> Result<Gradient, Failure> {
             tape.sweep().progress(|share| progress.set(group * share.total + share.done, Some(groups * share.total)));
         rows.extend(sweep.reverse(&unit_vectors).map_err(unusable)?);
     }
-    let variables = |indices: &[u64]| indices.iter().map(|index| Variable { index: *index, value: None }).collect();
-    Ok(Gradient { inputs: variables(tape.inputs()), outputs: variables(tape.outputs()), rows })
+    Ok(Gradient { inputs: variables(tape, tape.inputs())?, outputs: variables(tape, tape.outputs())?, rows })
+}
+
+/// Inputs or outputs with what the tape knows of them.
+fn variables(tape: &Tape, indices: &[u64]) -> Result<Vec<Variable>, Failure> {
+    let records = tape.records_at(indices).map_err(unusable)?;
+    let value = |record: Option<Record>| record.and_then(|record| record.declared_value());
+    Ok(indices.iter().zip(records).map(|(index, record)| Variable { index: *index, value: value(record) }).collect())
+}
+
+/// Positions of the outputs that were declared without being active: no input has an influence on them.
+///
+/// # Errors
+/// With [`Exit::Tape`], whatever is wrong with the recording.
+pub fn independent_outputs(tape: &Tape) -> Result<Vec<usize>, Failure> {
+    let mut inputs = tape.inputs().to_vec();
+    inputs.sort_unstable();
+    let records = tape.records_at(tape.outputs()).map_err(unusable)?;
+    let active = |index: &u64, record: Option<Record>| {
+        record.is_some_and(|record| record.operands() != [0, 0]) || inputs.binary_search(index).is_ok()
+    };
+    let outputs = tape.outputs().iter().zip(records).enumerate();
+    Ok(outputs.filter(|(_, (index, record))| !active(index, *record)).map(|(position, _)| position).collect())
+}
+
+/// Says which outputs (given by position) no input has an influence on.
+pub fn note_independent(outputs: &[usize], quiet: bool) {
+    const NAMED: usize = 5;
+    let mut names: Vec<String> = outputs.iter().take(NAMED).map(|position| (position + 1).to_string()).collect();
+    if outputs.len() > NAMED {
+        names.push(format!("{} more", outputs.len() - NAMED));
+    }
+    let Some(last) = names.pop() else { return };
+    let message = match names.is_empty() {
+        true => format!("output {last} does not depend on any input: its derivatives are 0"),
+        false => {
+            format!("outputs {} and {last} do not depend on any input: their derivatives are 0", names.join(", "))
+        }
+    };
+    messages::note(quiet, &message);
 }
 
 /// The failure for something that is wrong with a recording.

@@ -18,21 +18,21 @@ fn help_and_version() {
 
 #[test]
 fn usage_errors() {
-    run(DERIVGRIND, &[""; 0]).fails(2, &["command"]);
-    run(DERIVGRIND, &["--frobnicate", "prog"]).fails(2, &["--frobnicate"]);
-    run(DERIVGRIND, &["record"]).fails(2, &["DIR"]);
-    run(DERIVGRIND, &["record", "dir"]).fails(2, &["PROGRAM"]);
-    run(DERIVGRIND, &["run", "--bisect", "many", "prog"]).fails(2, &["many"]);
-    run(DERIVGRIND, &["tape", "frobnicate"]).fails(2, &["frobnicate"]);
-    run(TAPE_EVALUATION, &[""; 0]).fails(2, &["DIR"]);
-    run(TAPE_EVALUATION, &["dir", "--stats", "--print"]).fails(2, &["--stats", "--print"]);
-    run(DERIVGRIND_CONFIG, &["--cflags", "--incdir"]).fails(2, &["--incdir"]);
+    run(DERIVGRIND, &[""; 0]).says(2, &["command"]);
+    run(DERIVGRIND, &["--frobnicate", "prog"]).says(2, &["--frobnicate"]);
+    run(DERIVGRIND, &["record"]).says(2, &["DIR"]);
+    run(DERIVGRIND, &["record", "dir"]).says(2, &["PROGRAM"]);
+    run(DERIVGRIND, &["run", "--bisect", "many", "prog"]).says(2, &["many"]);
+    run(DERIVGRIND, &["tape", "frobnicate"]).says(2, &["frobnicate"]);
+    run(TAPE_EVALUATION, &[""; 0]).says(2, &["DIR"]);
+    run(TAPE_EVALUATION, &["dir", "--stats", "--print"]).says(2, &["--stats", "--print"]);
+    run(DERIVGRIND_CONFIG, &["--cflags", "--incdir"]).says(2, &["--incdir"]);
 }
 
 #[test]
 fn forward_mode_is_missing_and_says_what_to_do_instead() {
     for line in [&["prog", "--help"][..], &["forward", "--", "prog", "--help"], &["--", "prog", "--help"]] {
-        run(DERIVGRIND, line).fails(69, &["forward mode", "grad -- prog --help", "eval DIR --forward"]);
+        run(DERIVGRIND, line).says(69, &["forward mode", "grad -- prog --help", "eval DIR --forward"]);
     }
 }
 

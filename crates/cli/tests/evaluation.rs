@@ -56,8 +56,8 @@ fn seeds_may_have_blanks_and_any_spelling() {
 #[test]
 fn missing_seeds() {
     let recording = Recording::product();
-    recording.evaluate().fails(SEEDS, &["dg-output-bars", "1"]);
-    run(DERIVGRIND, &["eval", recording.argument(), "--forward"]).fails(SEEDS, &["dg-input-dots", "2"]);
+    recording.evaluate().says(SEEDS, &["dg-output-bars", "1"]);
+    run(DERIVGRIND, &["eval", recording.argument(), "--forward"]).says(SEEDS, &["dg-input-dots", "2"]);
     assert!(!recording.file("dg-input-bars").exists());
 }
 
@@ -65,12 +65,12 @@ fn missing_seeds() {
 fn wrong_number_of_seeds() {
     let recording = Recording::product();
     recording.write("dg-output-bars", "1\n2\n");
-    recording.evaluate().fails(SEEDS, &["dg-output-bars, line 2", "too many", "1 output"]);
+    recording.evaluate().says(SEEDS, &["dg-output-bars, line 2", "too many", "1 output"]);
     recording.write("dg-output-bars", "");
-    recording.evaluate().fails(SEEDS, &["0 numbers", "1 output"]);
+    recording.evaluate().says(SEEDS, &["0 numbers", "1 output"]);
     recording.write("dg-input-dots", "1\n");
     let ended = run(DERIVGRIND, &["eval", recording.argument(), "--forward"]);
-    ended.fails(SEEDS, &["1 number", "2 inputs"]);
+    ended.says(SEEDS, &["1 number", "2 inputs"]);
 }
 
 #[test]
@@ -78,12 +78,12 @@ fn seeds_that_are_no_numbers() {
     let recording = Recording::product();
     for text in ["one\n", "1,5\n", "1 2\n", "0x10\n", "\u{ff}\n"] {
         recording.write("dg-output-bars", text);
-        recording.evaluate().fails(SEEDS, &["dg-output-bars", "line 1"]);
+        recording.evaluate().says(SEEDS, &["dg-output-bars", "line 1"]);
     }
     recording.write("dg-input-dots", "1\nx\n");
-    run(DERIVGRIND, &["eval", recording.argument(), "--forward"]).fails(SEEDS, &["dg-input-dots", "line 2"]);
+    run(DERIVGRIND, &["eval", recording.argument(), "--forward"]).says(SEEDS, &["dg-input-dots", "line 2"]);
     recording.write("dg-output-bars", b"\xff\xfe\n");
-    recording.evaluate().fails(SEEDS, &["dg-output-bars"]);
+    recording.evaluate().says(SEEDS, &["dg-output-bars"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn truncated_tapes() {
         recording.write("dg-output-bars", "1\n");
         let tape = recording.read("dg-tape");
         recording.write("dg-tape", &tape[..tape.len() - removed]);
-        recording.evaluate().fails(TAPE, &[recording.argument()]);
+        recording.evaluate().says(TAPE, &[recording.argument()]);
     }
 }
 
@@ -104,20 +104,20 @@ fn what_is_no_tape() {
     let mut text = "This is a text file and no tape. ".repeat(20).into_bytes();
     text.truncate(160);
     recording.write("dg-tape", text);
-    recording.evaluate().fails(TAPE, &["dg-tape"]);
+    recording.evaluate().says(TAPE, &["dg-tape"]);
     std::fs::remove_file(recording.file("dg-tape")).unwrap();
-    recording.evaluate().fails(TAPE, &["dg-tape"]);
+    recording.evaluate().says(TAPE, &["dg-tape"]);
     std::fs::create_dir(recording.file("dg-tape")).unwrap();
-    recording.evaluate().fails(TAPE, &["dg-tape"]);
+    recording.evaluate().says(TAPE, &["dg-tape"]);
 }
 
 #[test]
 fn what_is_no_directory() {
     let recording = Recording::product();
     let missing = recording.file("missing");
-    run(DERIVGRIND, &["eval", missing.to_str().unwrap()]).fails(TAPE, &["missing"]);
-    run(DERIVGRIND, &["eval", recording.file("dg-tape").to_str().unwrap()]).fails(TAPE, &["dg-tape"]);
-    run(TAPE_EVALUATION, &[missing.to_str().unwrap()]).fails(TAPE, &["missing"]);
+    run(DERIVGRIND, &["eval", missing.to_str().unwrap()]).says(TAPE, &["missing"]);
+    run(DERIVGRIND, &["eval", recording.file("dg-tape").to_str().unwrap()]).says(TAPE, &["dg-tape"]);
+    run(TAPE_EVALUATION, &[missing.to_str().unwrap()]).says(TAPE, &["missing"]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn operands_that_do_not_precede_their_operation() {
             &[2],
         );
         recording.write("dg-output-bars", "1\n");
-        recording.evaluate().fails(TAPE, &["dg-tape"]);
+        recording.evaluate().says(TAPE, &["dg-tape"]);
     }
 }
 
@@ -144,21 +144,38 @@ fn index_files_that_do_not_fit() {
         let recording = Recording::product();
         recording.write("dg-output-bars", "1\n");
         recording.write(file, text);
-        recording.evaluate().fails(TAPE, &[file]);
+        recording.evaluate().says(TAPE, &[file]);
     }
     let recording = Recording::product();
     recording.write("dg-output-bars", "1\n");
     std::fs::remove_file(recording.file("dg-input-indices")).unwrap();
-    recording.evaluate().fails(TAPE, &["dg-input-indices"]);
+    recording.evaluate().says(TAPE, &["dg-input-indices"]);
 }
 
 #[test]
-fn a_passive_output_has_derivative_zero() {
-    let recording =
-        Recording::new(&[Block([0, 0], [0.0, 0.0]), Block([0, 0], [0.0, 0.0]), Block([0, 0], [0.0, 0.0])], &[1], &[2]);
-    recording.write("dg-output-bars", "1\n");
-    recording.evaluate().succeeds();
-    assert_eq!(recording.numbers("dg-input-bars"), [0.0]);
+fn outputs_that_do_not_depend_on_any_input() {
+    let passive = |count: usize| {
+        let blocks = (0..count + 2).map(|_| Block([0, 0], [0.0, 0.0])).collect::<Vec<_>>();
+        let outputs: Vec<u64> = (2..).take(count).collect();
+        let recording = Recording::new(&blocks, &[1], &outputs);
+        recording.write("dg-output-bars", "1\n".repeat(count));
+        recording
+    };
+    for (count, words) in [
+        (1, "output 1 does not depend on any input"),
+        (2, "outputs 1 and 2 do not depend on any input"),
+        (9, "outputs 1, 2, 3, 4, 5 and 4 more do not depend on any input"),
+    ] {
+        let recording = passive(count);
+        recording.evaluate().says(0, &[words]);
+        assert_eq!(recording.numbers("dg-input-bars"), [0.0]);
+        run(DERIVGRIND, &["--quiet", "eval", recording.argument()]).succeeds();
+    }
+    // An input that is an output as well is not passive.
+    let recording = Recording::new(&[Block([0, 0], [0.0, 0.0]), Block([0, 0], [0.0, 0.0])], &[1], &[1, 0]);
+    recording.write("dg-output-bars", "2\n7\n");
+    recording.evaluate().says(0, &["output 2 does not depend on any input"]);
+    assert_eq!(recording.numbers("dg-input-bars"), [2.0]);
 }
 
 #[test]
@@ -166,5 +183,5 @@ fn results_that_cannot_be_written() {
     let recording = Recording::product();
     recording.write("dg-output-bars", "1\n");
     std::fs::create_dir(recording.file("dg-input-bars")).unwrap();
-    recording.evaluate().fails(74, &["dg-input-bars"]);
+    recording.evaluate().says(74, &["dg-input-bars"]);
 }

@@ -71,13 +71,11 @@ fn explain(tape: &Tape, gradient: &Gradient, quiet: bool) -> Result<(), Failure>
         return Ok(());
     }
     let dependent = tape.dependence().map_err(recording::unusable)?.outputs;
-    for output in zeros {
+    let (dependent, independent): (Vec<usize>, Vec<usize>) = zeros.into_iter().partition(|output| dependent[*output]);
+    recording::note_independent(&independent, quiet);
+    for output in dependent {
         let number = output + 1;
-        if dependent[output] {
-            messages::note(quiet, &format!("output {number} depends on inputs, but all its derivatives are 0"));
-        } else {
-            messages::note(quiet, &format!("output {number} does not depend on any input: its derivatives are 0"));
-        }
+        messages::note(quiet, &format!("output {number} depends on inputs, but all its derivatives are 0"));
     }
     Ok(())
 }

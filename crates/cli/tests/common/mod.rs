@@ -42,9 +42,9 @@ pub fn ended(output: Output) -> Ended {
 }
 
 impl Ended {
-    /// Asserts that it failed with a code and a message that holds all of `words`.
+    /// Asserts that it ended with a code and with messages that hold all of `words`.
     #[track_caller]
-    pub fn fails(&self, code: i32, words: &[&str]) {
+    pub fn says(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert!(self.stderr.starts_with("derivgrind: "), "{self:?}");
         for word in words {
