@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Set-up, test and benchmark commands of derivgrind")]
+#[command(name = "xtask", bin_name = "cargo xtask", about = "Set-up, test and benchmark commands of derivgrind")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
