@@ -43,8 +43,13 @@ pub fn prepare(context: &mut Context) {
 /// Runs application code on this thread from `context.rip` until the thread ends.
 pub fn run(context: &mut Context) {
     crate::tool().thread_start(context);
-    while let Step::Continue = step(context, true) {}
+    go_on(context);
     crate::tool().thread_exit(context);
+}
+
+/// As [`run`], on a thread that the tool knows already.
+pub(crate) fn go_on(context: &mut Context) {
+    while let Step::Continue = step(context, true) {}
 }
 
 /// Runs application code in `version` from a function's first instruction until it has returned, and goes back to the present version.

@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 pub use error::LoadError;
 use image::Image;
 pub use image::Placed;
-pub use search::open as check_executable;
 use stack::ProgramValues;
 
 use crate::memory::{self, Protection};
@@ -37,10 +36,7 @@ impl Options {
                 string
             })
             .collect();
-        Options {
-            environment,
-            path: std::env::var_os("PATH"),
-        }
+        Options { environment, path: std::env::var_os("PATH") }
     }
 }
 
@@ -101,19 +97,11 @@ pub fn load(command: &[OsString], options: &Options) -> Result<Start, LoadError>
     let found = search::find(command, options.path.as_deref())?;
     let image = Image::read(found.file, &found.path)?;
     let interpreter = image.interpreter()?;
-    let interpreter = interpreter
-        .map(|path| open_interpreter(&found.path, path))
-        .transpose()?;
+    let interpreter = interpreter.map(|path| open_interpreter(&found.path, path)).transpose()?;
 
     let placed = image.map()?;
-    let interpreter_placed = interpreter
-        .map(|interpreter| interpreter.map())
-        .transpose()?;
-    let access = Protection {
-        read: true,
-        write: true,
-        execute: image.wants_executable_stack(),
-    };
+    let interpreter_placed = interpreter.map(|interpreter| interpreter.map()).transpose()?;
+    let access = Protection { read: true, write: true, execute: image.wants_executable_stack() };
     let length = stack_length();
     let stack = memory::map_stack(length, access).map_err(|error| LoadError::Mapping {
         path: found.path.clone(),
@@ -127,16 +115,8 @@ pub fn load(command: &[OsString], options: &Options) -> Result<Start, LoadError>
         entry: placed.entry,
     };
     let executed: &OsStr = found.executed.as_os_str();
-    let built = stack::build(
-        stack,
-        &found.arguments,
-        &options.environment,
-        executed,
-        values,
-    )?;
-    let rip = interpreter_placed
-        .as_ref()
-        .map_or(placed.entry, |interpreter| interpreter.entry);
+    let built = stack::build(stack, &found.arguments, &options.environment, executed, values)?;
+    let rip = interpreter_placed.as_ref().map_or(placed.entry, |interpreter| interpreter.entry);
     let program = Program {
         path: absolute(&found.path),
         image: placed,
@@ -148,10 +128,12 @@ pub fn load(command: &[OsString], options: &Options) -> Result<Start, LoadError>
     };
     // A second program in one process happens in tests only; the first one's description stays.
     let _ = PROGRAM.set(program);
-    Ok(Start {
-        rip,
-        rsp: built.stack_pointer,
-    })
+    Ok(Start { rip, rsp: built.stack_pointer })
+}
+
+/// Whether `execve` of a file is likely to succeed.
+pub(crate) fn can_execute(path: &Path) -> bool {
+    search::find(&[path.as_os_str().to_owned()], None).is_ok()
 }
 
 fn open_interpreter(program: &Path, interpreter: PathBuf) -> Result<Image, LoadError> {
@@ -172,10 +154,7 @@ fn thread_name(executed: &Path) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     /// `TASK_COMM_LEN` without the final zero.
     const LONGEST: usize = 15;
-    let mut name = executed
-        .file_name()
-        .map(|name| name.as_bytes().to_vec())
-        .unwrap_or_default();
+    let mut name = executed.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
     name.truncate(LONGEST);
     name
 }
@@ -184,9 +163,7 @@ fn thread_name(executed: &Path) -> Vec<u8> {
 fn stack_length() -> u64 {
     const LEAST: u64 = 1 << 20;
     const MOST: u64 = 1 << 30;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Stack)
-        .current
-        .unwrap_or(MOST);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current.unwrap_or(MOST);
     memory::pages_up(limit.clamp(LEAST, MOST)).unwrap_or(MOST)
 }
 

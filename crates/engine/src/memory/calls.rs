@@ -1,0 +1,389 @@
+//! The memory calls of the kernel, restricted to the application window. Errors are error numbers.
+
+use std::ops::Range;
+use std::os::fd::RawFd;
+
+use super::map::{Kind, Mapping, Protection, pages_up};
+use super::place::{self, Request};
+use super::{APP_END, APP_START, Aftermath, PAGE, State, file_origin, host, shadow, shadow_layers, state};
+use crate::syscall::raw::{result, syscall};
+
+impl State {
+    /// Whether `bytes` more fit into the application's own limit.
+    fn within_limit(&self, bytes: u64) -> bool {
+        self.size_limit == u64::MAX || self.map.total().saturating_add(bytes) <= self.size_limit
+    }
+
+    /// Records that `range` now holds `mapping`, with fresh shadow.
+    fn replace(&mut self, mapping: Mapping, aftermath: &mut Aftermath) -> Result<(), i32> {
+        let range = mapping.start..mapping.end;
+        let shadowed = shadow::map(range.clone(), shadow_layers());
+        aftermath.gone.extend(self.map.remove(range.clone()));
+        if let Err(error) = shadowed {
+            let _ = host::unmap(range.clone());
+            shadow::unmap(range.clone(), shadow_layers());
+            self.freed(&range);
+            return Err(error);
+        }
+        if mapping.protection.execute && matches!(mapping.kind, Kind::File { .. }) {
+            aftermath.appeared.push(mapping.clone());
+        }
+        self.map.insert(mapping);
+        Ok(())
+    }
+
+    /// Unmaps `range` and its shadow.
+    fn release(&mut self, range: Range<u64>, aftermath: &mut Aftermath) -> Result<(), i32> {
+        host::unmap(range.clone())?;
+        shadow::unmap(range.clone(), shadow_layers());
+        aftermath.gone.extend(self.map.remove(range.clone()));
+        self.freed(&range);
+        Ok(())
+    }
+}
+
+/// The page-aligned range of a call's arguments; `error` if it is not aligned, empty or leaves the window.
+fn checked_range(start: u64, length: u64, error: i32) -> Result<Range<u64>, i32> {
+    if !start.is_multiple_of(PAGE) {
+        return Err(libc::EINVAL);
+    }
+    let length = pages_up(length).ok_or(error)?;
+    match start.checked_add(length) {
+        Some(end) if end <= APP_END => Ok(start..end),
+        _ => Err(error),
+    }
+}
+
+/// `mmap`. Returns the address.
+///
+/// # Errors
+/// As the call's; an address outside the window fails with ENOMEM, as on a machine with fewer address bits.
+pub fn map(hint: u64, length: u64, protection: i32, flags: i32, descriptor: RawFd, offset: u64) -> Result<u64, i32> {
+    if length == 0 || !offset.is_multiple_of(PAGE) {
+        return Err(libc::EINVAL);
+    }
+    let length = pages_up(length).filter(|&length| length < APP_END).ok_or(libc::ENOMEM)?;
+    let anonymous = flags & libc::MAP_ANONYMOUS != 0;
+    let origin = if anonymous {
+        None
+    } else {
+        // The kernel's check of the descriptor comes first, too.
+        Some(file_origin(descriptor).ok_or(libc::EBADF)?)
+    };
+    let access = Protection::from_bits(protection);
+    let request = Request { length, protection: access, flags, descriptor: (!anonymous).then_some(descriptor) };
+
+    let mut aftermath = Aftermath::default();
+    let mut state = state();
+    let start = choose(&mut state, hint, &request)?;
+    if !state.within_limit(length) {
+        return Err(libc::ENOMEM);
+    }
+    let range = start..start + length;
+    host::map(range.clone(), access.host_bits(), flags, if anonymous { -1 } else { descriptor }, offset)?;
+    let kind = origin.map_or(Kind::Anonymous, |origin| Kind::File { origin, offset });
+    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let mapping = Mapping { shared, ..Mapping::private(range, access, kind) };
+    let outcome = state.replace(mapping, &mut aftermath);
+    drop(state);
+    aftermath.announce();
+    outcome.map(|()| start)
+}
+
+/// The address for a request: fixed, hinted or chosen.
+fn choose(state: &mut State, hint: u64, request: &Request) -> Result<u64, i32> {
+    let fits = |start: u64| start >= APP_START && start.checked_add(request.length).is_some_and(|end| end <= APP_END);
+    if request.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
+        if !hint.is_multiple_of(PAGE) {
+            return Err(libc::EINVAL);
+        }
+        if !fits(hint) {
+            return Err(if hint < APP_START { libc::EPERM } else { libc::ENOMEM });
+        }
+        let replace = request.flags & libc::MAP_FIXED_NOREPLACE == 0;
+        if !replace && !state.map.is_free(hint..hint + request.length) {
+            return Err(libc::EEXIST);
+        }
+        return Ok(hint);
+    }
+    let aligned = hint & !(PAGE - 1);
+    if aligned != 0 && fits(aligned) && state.map.is_free(aligned..aligned + request.length) {
+        return Ok(aligned);
+    }
+    state.place(request).ok_or(libc::ENOMEM)
+}
+
+/// Maps the main thread's stack of `length` bytes (whole pages) and returns its range.
+pub(crate) fn map_stack(length: u64, protection: Protection) -> Result<Range<u64>, i32> {
+    let range = place::STACK_TOP - length..place::STACK_TOP;
+    let mut aftermath = Aftermath::default();
+    let mut state = state();
+    host::map_anonymous(range.clone(), protection.host_bits())?;
+    let outcome = state.replace(Mapping::private(range.clone(), protection, Kind::Stack), &mut aftermath);
+    drop(state);
+    outcome.map(|()| range)
+}
+
+/// `munmap`.
+///
+/// # Errors
+/// As the call's.
+pub fn unmap(start: u64, length: u64) -> Result<(), i32> {
+    let range = checked_range(start, length, libc::EINVAL)?;
+    if range.is_empty() {
+        return Err(libc::EINVAL);
+    }
+    let mut aftermath = Aftermath::default();
+    let outcome = state().release(range, &mut aftermath);
+    aftermath.announce();
+    outcome
+}
+
+/// `mprotect`.
+///
+/// # Errors
+/// As the call's.
+pub fn protect(start: u64, length: u64, protection: i32) -> Result<(), i32> {
+    let mut range = checked_range(start, length, libc::ENOMEM)?;
+    if range.is_empty() {
+        return Ok(());
+    }
+    let mut aftermath = Aftermath::default();
+    let access = Protection::from_bits(protection);
+    {
+        let mut state = state();
+        if protection & libc::PROT_GROWSDOWN != 0 {
+            // The whole of a stack that grows downwards; only the main one does.
+            match state.map.at(range.start) {
+                Some(mapping) if mapping.kind == Kind::Stack => range.start = mapping.start,
+                _ => return Err(libc::EINVAL),
+            }
+        }
+        if !state.map.is_covered(range.clone()) {
+            return Err(libc::ENOMEM);
+        }
+        host::protect(range.clone(), access.host_bits())?;
+        aftermath.changed = state.map.protect(range.clone(), access);
+        if access.execute {
+            for before in aftermath.changed.iter().filter(|mapping| !mapping.protection.execute) {
+                if matches!(before.kind, Kind::File { .. }) {
+                    aftermath.appeared.push(before.clone());
+                }
+            }
+        }
+    }
+    aftermath.announce();
+    Ok(())
+}
+
+/// `mremap`. Returns the new address.
+///
+/// # Errors
+/// As the call's.
+pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u64) -> Result<u64, i32> {
+    const DONTUNMAP: i32 = 4;
+    let old = checked_range(start, old_length, libc::EINVAL)?;
+    let new_length = pages_up(new_length).filter(|&length| length != 0 && length < APP_END).ok_or(libc::EINVAL)?;
+    let (may_move, fixed, keep) =
+        (flags & libc::MREMAP_MAYMOVE != 0, flags & libc::MREMAP_FIXED != 0, flags & DONTUNMAP != 0);
+    if flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | DONTUNMAP) != 0 || (fixed || keep) && !may_move {
+        return Err(libc::EINVAL);
+    }
+    let mut aftermath = Aftermath::default();
+    let mut state = state();
+    let mapping = state.map.at(start).cloned().ok_or(libc::EFAULT)?;
+    if old.end > mapping.end {
+        return Err(libc::EFAULT);
+    }
+    let old_length = old.end - old.start;
+    if new_length > old_length && !state.within_limit(new_length - old_length) {
+        return Err(libc::ENOMEM);
+    }
+    let in_place = !fixed && !keep && old_length != 0;
+    if in_place && new_length <= old_length {
+        let outcome =
+            if new_length < old_length { state.release(start + new_length..old.end, &mut aftermath) } else { Ok(()) };
+        drop(state);
+        aftermath.announce();
+        return outcome.map(|()| start);
+    }
+    let room = old.end..start.checked_add(new_length).unwrap_or(u64::MAX);
+    if in_place && room.end <= APP_END && state.map.is_free(room.clone()) {
+        call_mremap(&old, new_length, 0, 0)?;
+        let mut grown = mapping.clone();
+        grown.kind = mapping.kind.advanced(room.start - mapping.start);
+        (grown.start, grown.end) = (room.start, room.end);
+        let outcome = state.replace(grown, &mut aftermath);
+        drop(state);
+        aftermath.announce();
+        return outcome.map(|()| start);
+    }
+    if !may_move {
+        return Err(libc::ENOMEM);
+    }
+    let target = if fixed {
+        let range = checked_range(target, new_length, libc::EINVAL)?;
+        if range.start < old.end && old.start < range.end {
+            return Err(libc::EINVAL);
+        }
+        range.start
+    } else {
+        let flags = libc::MAP_NORESERVE;
+        let request = Request { length: new_length, protection: mapping.protection, flags, descriptor: None };
+        state.place(&request).ok_or(libc::ENOMEM)?
+    };
+    call_mremap(&old, new_length, flags | libc::MREMAP_FIXED, target)?;
+    let moved = Mapping {
+        start: target,
+        end: target + new_length,
+        kind: mapping.kind.advanced(start - mapping.start),
+        ..mapping.clone()
+    };
+    let outcome = state.replace(moved, &mut aftermath);
+    if outcome.is_ok() && old_length != 0 {
+        let layers = shadow_layers();
+        let common = old_length.min(new_length);
+        let _ = shadow::relocate(start, target, common, layers);
+        if keep {
+            let _ = shadow::map(old.clone(), layers);
+            aftermath.changed.extend(state.map.overlapping(old).cloned());
+        } else {
+            shadow::unmap(old.clone(), layers);
+            aftermath.gone.extend(state.map.remove(old.clone()));
+            state.freed(&old);
+        }
+    }
+    drop(state);
+    aftermath.announce();
+    outcome.map(|()| target)
+}
+
+fn call_mremap(old: &Range<u64>, new_length: u64, flags: i32, target: u64) -> Result<(), i32> {
+    let arguments = [old.start, old.end - old.start, new_length, flags as u64, target, 0];
+    // SAFETY: both ranges lie in the application window, which holds no Rust objects.
+    result(unsafe { syscall(libc::SYS_mremap, arguments) }).map(drop)
+}
+
+/// `madvise`: passed on, and advice that makes the content zero makes the shadow zero, too.
+///
+/// # Errors
+/// As the call's.
+pub fn advise(start: u64, length: u64, advice: i32) -> Result<(), i32> {
+    let range = checked_range(start, length, libc::EINVAL)?;
+    let arguments = [range.start, length, advice as u64, 0, 0, 0];
+    // SAFETY: the range lies in the application window.
+    let outcome = result(unsafe { syscall(libc::SYS_madvise, arguments) }).map(drop);
+    // ENOMEM: parts were unmapped, the rest was processed.
+    if matches!(advice, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE)
+        && matches!(outcome, Ok(()) | Err(libc::ENOMEM))
+    {
+        super::clear_shadow(range.start, range.end - range.start);
+    }
+    outcome
+}
+
+/// Says where the `brk` heap begins, or nothing to leave it at its usual place; to be called before the program starts.
+pub fn set_break_start(start: u64) {
+    state().heap = start..start;
+}
+
+/// `brk`: returns the new end of the heap, or the old one if it cannot be moved there.
+pub fn change_break(wanted: u64) -> u64 {
+    let mut aftermath = Aftermath::default();
+    let mut state = state();
+    let heap = state.heap.clone();
+    if wanted < heap.start || wanted > place::HEAP.end {
+        return heap.end;
+    }
+    let (Some(old_end), Some(new_end)) = (pages_up(heap.end), pages_up(wanted)) else {
+        return heap.end;
+    };
+    let moved = if new_end > old_end {
+        let range = old_end..new_end;
+        let access = Protection::from_bits(libc::PROT_READ | libc::PROT_WRITE);
+        let mapping = Mapping::private(range.clone(), access, Kind::Brk);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        if !state.map.is_free(range.clone()) || !state.within_limit(new_end - old_end) {
+            Err(libc::ENOMEM)
+        } else {
+            host::map(range, access.host_bits(), flags, -1, 0).and_then(|()| state.replace(mapping, &mut aftermath))
+        }
+    } else if new_end < old_end {
+        state.release(new_end..old_end, &mut aftermath)
+    } else {
+        Ok(())
+    };
+    if moved.is_ok() {
+        state.heap.end = wanted;
+    }
+    let end = state.heap.end;
+    drop(state);
+    aftermath.announce();
+    end
+}
+
+/// `shmat`: the segment lands inside the window. Returns the address.
+///
+/// # Errors
+/// As the call's.
+pub fn attach_segment(identifier: i32, address: u64, flags: i32) -> Result<u64, i32> {
+    // SAFETY: all-zero bytes are a valid `shmid_ds`, which the call fills.
+    let length = unsafe {
+        let mut description: libc::shmid_ds = std::mem::zeroed();
+        if libc::shmctl(identifier, libc::IPC_STAT, &mut description) != 0 {
+            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL));
+        }
+        description.shm_segsz as u64
+    };
+    let length = pages_up(length).ok_or(libc::ENOMEM)?;
+    let mut bits = libc::PROT_READ;
+    if flags & libc::SHM_RDONLY == 0 {
+        bits |= libc::PROT_WRITE;
+    }
+    let access = Protection::from_bits(bits);
+    let mut aftermath = Aftermath::default();
+    let mut state = state();
+    let start = if address == 0 {
+        let request = Request { length, protection: access, flags: 0, descriptor: None };
+        state.place(&request).ok_or(libc::ENOMEM)?
+    } else {
+        let rounded = if flags & libc::SHM_RND != 0 { address & !(PAGE - 1) } else { address };
+        let range = checked_range(rounded, length, libc::EINVAL)?;
+        if flags & libc::SHM_REMAP == 0 && !state.map.is_free(range) {
+            return Err(libc::EINVAL);
+        }
+        rounded
+    };
+    let arguments = [identifier as u64, start, (flags | libc::SHM_REMAP) as u64, 0, 0, 0];
+    // SAFETY: the range lies in the application window.
+    result(unsafe { syscall(libc::SYS_shmat, arguments) })?;
+    let kind = Kind::SharedSegment { identifier, attached_at: start };
+    let mapping = Mapping { shared: true, ..Mapping::private(start..start + length, access, kind) };
+    let outcome = state.replace(mapping, &mut aftermath);
+    drop(state);
+    aftermath.announce();
+    outcome.map(|()| start)
+}
+
+/// `shmdt`.
+///
+/// # Errors
+/// As the call's.
+pub fn detach_segment(address: u64) -> Result<(), i32> {
+    let mut aftermath = Aftermath::default();
+    let mut state = state();
+    let parts: Vec<Range<u64>> = state
+        .map
+        .iter()
+        .filter(|mapping| matches!(mapping.kind, Kind::SharedSegment { attached_at, .. } if attached_at == address))
+        .map(|mapping| mapping.start..mapping.end)
+        .collect();
+    // SAFETY: the kernel detaches only what `shmat` has attached.
+    result(unsafe { syscall(libc::SYS_shmdt, [address, 0, 0, 0, 0, 0]) })?;
+    for part in parts {
+        state.release(part, &mut aftermath)?;
+    }
+    drop(state);
+    aftermath.announce();
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! File descriptors: ours are moved out of the application's way and kept from being closed.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{PoisonError, RwLock};
+
+use super::{Arguments, Outcome};
+use crate::context::Context;
+
+/// Where ours begin, if the limit on open files allows.
+const WANTED: u64 = 1000;
+/// Distance to be kept from a lower limit.
+const ROOM: u64 = 24;
+
+/// Descriptors that belong to derivgrind, in ascending order.
+static PROTECTED: RwLock<Vec<u32>> = RwLock::new(Vec::new());
+
+/// Moves a descriptor of derivgrind to a high number and protects it from the application: to the application it is not open.
+///
+/// # Errors
+/// If no further descriptor can be opened.
+pub fn protect_descriptor(descriptor: OwnedFd) -> io::Result<OwnedFd> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let least = WANTED.min(limit.saturating_sub(ROOM));
+    // SAFETY: duplicates a descriptor that we own.
+    let moved = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least as libc::c_int) };
+    if moved < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut list = PROTECTED.write().unwrap_or_else(PoisonError::into_inner);
+    list.push(moved as u32);
+    list.sort_unstable();
+    // SAFETY: the duplicate is new and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
+}
+
+/// Whether a descriptor belongs to derivgrind.
+pub(crate) fn is_protected(descriptor: u64) -> bool {
+    PROTECTED.read().unwrap_or_else(PoisonError::into_inner).binary_search(&(descriptor as u32)).is_ok()
+}
+
+/// `close`.
+pub(super) fn close(_: &mut Context, arguments: Arguments) -> Outcome {
+    if is_protected(arguments[0]) { Outcome::error(libc::EBADF) } else { Outcome::Pass(libc::SYS_close, arguments) }
+}
+
+/// `dup2`.
+pub(super) fn dup2(_: &mut Context, arguments: Arguments) -> Outcome {
+    duplicate(libc::SYS_dup2, arguments)
+}
+
+/// `dup3`.
+pub(super) fn dup3(_: &mut Context, arguments: Arguments) -> Outcome {
+    duplicate(libc::SYS_dup3, arguments)
+}
+
+fn duplicate(number: i64, arguments: Arguments) -> Outcome {
+    if is_protected(arguments[0]) || is_protected(arguments[1]) {
+        return Outcome::error(libc::EBADF);
+    }
+    Outcome::Pass(number, arguments)
+}
+
+/// `close_range`: the ranges between ours.
+pub(super) fn close_range(context: &mut Context, arguments: Arguments) -> Outcome {
+    let (first, last) = (arguments[0] as u32, arguments[1] as u32);
+    let list = PROTECTED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if first > last || list.iter().all(|descriptor| !(first..=last).contains(descriptor)) {
+        return Outcome::Pass(libc::SYS_close_range, arguments);
+    }
+    let mut outcome = Outcome::Value(0);
+    for (start, end) in gaps(first, last, &list) {
+        let mut part = arguments;
+        (part[0], part[1]) = (start.into(), end.into());
+        outcome = super::pass(context, libc::SYS_close_range, part);
+        if outcome != Outcome::Value(0) {
+            break;
+        }
+    }
+    outcome
+}
+
+/// The parts of `first..=last` that contain none of `holes` (in ascending order).
+fn gaps(first: u32, last: u32, holes: &[u32]) -> Vec<(u32, u32)> {
+    let mut parts = Vec::new();
+    let mut start = Some(first);
+    for &hole in holes.iter().filter(|hole| (first..=last).contains(hole)) {
+        if let Some(from) = start
+            && from < hole
+        {
+            parts.push((from, hole - 1));
+        }
+        start = hole.checked_add(1);
+    }
+    if let Some(from) = start
+        && from <= last
+    {
+        parts.push((from, last));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_around_our_descriptors() {
+        assert_eq!(gaps(3, u32::MAX, &[1000, 1001, 1005]), [(3, 999), (1002, 1004), (1006, u32::MAX)]);
+        assert_eq!(gaps(1000, 1001, &[1000, 1001]), []);
+        assert_eq!(gaps(5, u32::MAX, &[2, u32::MAX]), [(5, u32::MAX - 1)]);
+    }
+
+    #[test]
+    fn a_protected_descriptor_is_high_and_cannot_be_closed() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let kept = protect_descriptor(file.into()).unwrap();
+        assert!(kept.as_raw_fd() >= 100);
+        assert!(is_protected(kept.as_raw_fd() as u64));
+        assert!(!is_protected(0));
+    }
+}

@@ -1,0 +1,119 @@
+//! System calls of the application: passed on, except where they touch what belongs to the engine.
+
+mod descriptors;
+mod intercepted;
+mod limits;
+mod memory_calls;
+mod process;
+pub mod raw;
+mod vfork;
+mod writes;
+
+use std::sync::atomic::Ordering;
+
+pub use descriptors::protect_descriptor;
+use raw::Interruption;
+
+use crate::context::{Context, Gpr};
+use crate::signal::SYSCALL_BYTES;
+use crate::thread;
+
+/// What the dispatcher does after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Goes on at `context.rip`.
+    Continue,
+    /// The thread executes nothing more.
+    ThreadExit,
+}
+
+/// The arguments of a call, in order.
+pub(crate) type Arguments = [u64; 6];
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Done, with this result (a negated error number on failure).
+    Value(i64),
+    /// To be made in the host, with these arguments.
+    Pass(i64, Arguments),
+    /// To be made again after a signal has been delivered. `started` says whether the kernel had begun it: then a handler without SA_RESTART
+    /// makes it fail with EINTR instead.
+    Restart {
+        /// The kernel had begun it.
+        started: bool,
+    },
+    /// Done; the call has set all registers itself.
+    RegistersSet,
+    /// The thread ends.
+    ThreadExit,
+}
+
+impl Outcome {
+    /// Failed with an error number.
+    pub(crate) fn error(number: i32) -> Outcome {
+        Outcome::Value(-i64::from(number))
+    }
+}
+
+impl From<Result<u64, i32>> for Outcome {
+    fn from(result: Result<u64, i32>) -> Outcome {
+        match result {
+            Ok(value) => Outcome::Value(value as i64),
+            Err(error) => Outcome::error(error),
+        }
+    }
+}
+
+/// Makes the system call whose number is in RAX. `context.rip` is the address behind the `syscall` instruction.
+pub fn dispatch(context: &mut Context) -> Next {
+    let number = context.reg(Gpr::Rax) as i64;
+    let arguments = [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::R10, Gpr::R8, Gpr::R9].map(|register| context.reg(register));
+    // A signal that has already arrived comes first: its handler may change the mask or memory that the call refers to.
+    let outcome = if thread::state(context).signals.queue.is_waiting() {
+        Outcome::Restart { started: false }
+    } else {
+        match intercepted::handler(number) {
+            Some(handler) => handler(context, arguments),
+            None => Outcome::Pass(number, arguments),
+        }
+    };
+    let outcome = match outcome {
+        Outcome::Pass(number, arguments) => pass(context, number, arguments),
+        other => other,
+    };
+    match outcome {
+        Outcome::Value(value) => finish(context, value),
+        Outcome::Restart { started } => {
+            context.rip -= SYSCALL_BYTES;
+            thread::state(context).signals.interrupted_call.set(started.then_some(number as u64));
+            context.attention.store(1, Ordering::SeqCst);
+        }
+        Outcome::ThreadExit => return Next::ThreadExit,
+        Outcome::RegistersSet | Outcome::Pass(..) => {}
+    }
+    Next::Continue
+}
+
+/// Sets the registers as the `syscall` instruction and the kernel leave them.
+fn finish(context: &mut Context, value: i64) {
+    context.set_reg(Gpr::Rax, value as u64);
+    context.set_reg(Gpr::Rcx, context.rip);
+    context.set_reg(Gpr::R11, context.rflags);
+}
+
+/// Makes a call in the host, interruptible by signals, and clears the shadow of what the kernel has written.
+pub(crate) fn pass(context: &mut Context, number: i64, arguments: Arguments) -> Outcome {
+    let queued = thread::state(context).signals.queue.waiting();
+    // SAFETY: the call is the application's. Those that could touch derivgrind's own memory or descriptors are intercepted.
+    match unsafe { raw::interruptible(number, &arguments, queued) } {
+        Ok(value) => {
+            if crate::memory::shadow_layers() != 0 {
+                writes::clear(number, &arguments, value);
+            }
+            Outcome::Value(value)
+        }
+        Err(Interruption::NotStarted) => Outcome::Restart { started: false },
+        Err(Interruption::Restartable) => Outcome::Restart { started: true },
+    }
+}
