@@ -1,1 +1,8 @@
 //! From machine instructions to derivatives: lifting, AD IR, rules, recording.
+
+pub mod analysis;
+pub mod bit_tricks;
+pub mod ir;
+pub mod lift;
+pub mod math;
+pub mod shadow;

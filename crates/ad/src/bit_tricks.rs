@@ -1,0 +1,391 @@
+//! Real-number operations in the disguise of integer and bitwise ones.
+//!
+//! Negation flips a sign bit, the absolute value clears it, `copysign` and blends combine masks, `ldexp` and `frexp` add to or replace an
+//! exponent. One rule covers them: **if the result has the same mantissa as an active operand, the derivative is the ratio of result to
+//! operand**, which is ±2^k. It is applied to the values of operands and result when the instruction has been executed. A result that
+//! keeps nothing of the operand's mantissa (a sign, an exponent, a masked-out lane) has derivative zero. Anything else is lost, and counted.
+//!
+//! A number whose exponent field is zero (the first half of `frexp` by masks) counts as if the leading bit were there and the exponent were
+//! 0: then the ratios of both steps multiply to what they should.
+
+use crate::ir::BitOperation;
+use crate::shadow::{NARROW_LIMIT, WIDE_TAG};
+
+/// One eight-byte lane of an operation. An operation on four bytes has zeros in the upper halves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lane {
+    /// Value of the first operand.
+    pub a: u64,
+    /// Value of the second operand, 0 if there is none.
+    pub b: u64,
+    /// Value of the result.
+    pub result: u64,
+    /// Shadow of the first operand.
+    pub shadow_a: u64,
+    /// Shadow of the second operand.
+    pub shadow_b: u64,
+}
+
+/// What becomes of one real number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// The result does not depend on any active operand, or has derivative zero.
+    Passive,
+    /// The result is an active operand, unchanged: it keeps this index.
+    Same(u64),
+    /// The result is an active operand times a power of two.
+    Scaled {
+        /// The operand's index.
+        index: u64,
+        /// The factor.
+        ratio: f64,
+    },
+    /// Not a real operation: derivative information is lost.
+    Lost,
+}
+
+/// What becomes of a lane.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LaneOutcome {
+    /// It is a binary64 value.
+    Wide(Outcome),
+    /// It is two binary32 values, low half first.
+    Narrow([Outcome; 2]),
+}
+
+/// Layout of a format.
+struct Layout {
+    mantissa: u64,
+    sign: u64,
+    mantissa_bits: u32,
+    exponent_mask: u64,
+}
+
+const WIDE: Layout = Layout { mantissa: (1 << 52) - 1, sign: 1 << 63, mantissa_bits: 52, exponent_mask: 0x7ff };
+const NARROW: Layout = Layout { mantissa: (1 << 23) - 1, sign: 1 << 31, mantissa_bits: 23, exponent_mask: 0xff };
+
+impl Layout {
+    fn exponent(&self, bits: u64) -> u64 {
+        bits >> self.mantissa_bits & self.exponent_mask
+    }
+
+    /// `result / operand` if that is ±2^k with identical mantissa bits. With `masks`, an exponent field of zero stands for exponent 0.
+    fn ratio(&self, operand: u64, result: u64, masks: bool) -> Option<f64> {
+        let sign = if (operand ^ result) & self.sign == 0 { 1.0 } else { -1.0 };
+        if (operand ^ result) & !self.sign == 0 {
+            return Some(sign);
+        }
+        let exponent = |bits| match self.exponent(bits) {
+            0 if masks => self.exponent_mask / 2,
+            exponent => exponent,
+        };
+        let (before, after) = (exponent(operand), exponent(result));
+        let special = [0, self.exponent_mask].into_iter().any(|field| before == field || after == field);
+        if special || (operand ^ result) & self.mantissa != 0 {
+            return None;
+        }
+        let power = after as i32 - before as i32;
+        // Such a factor does not occur in meaningful programs, and binary64 could not hold all of them.
+        (-1022..=1023).contains(&power).then(|| sign * f64::from_bits(((power + 1023) as u64) << 52))
+    }
+}
+
+/// An operand of one real number: its value, the other operand's value, and its index (0: passive).
+#[derive(Clone, Copy)]
+struct Operand {
+    value: u64,
+    index: u64,
+}
+
+/// Applies the rule to one number.
+fn number(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
+    match (a.index != 0, b.index != 0) {
+        (false, false) => Outcome::Passive,
+        (true, false) => one_active(layout, mask_of_first(operation, b.value), a, result),
+        (false, true) => one_active(layout, mask_of_second(operation, a.value), b, result),
+        (true, true) => both_active(layout, a, b, result),
+    }
+}
+
+/// What a passive operand does to the bits of the active one.
+#[derive(Clone, Copy)]
+enum Mask {
+    /// Bits that are set here are kept, others cleared.
+    Keep(u64),
+    /// Bits that are set here are set or flipped, others kept.
+    Change(u64),
+    /// The bits are shifted towards the low end.
+    ShiftRight,
+    Unknown,
+}
+
+fn mask_of_first(operation: BitOperation, other: u64) -> Mask {
+    match operation {
+        BitOperation::And => Mask::Keep(other),
+        // !a & b with active a: the bits of a are flipped under the mask b. Only a mask of zeros says something.
+        BitOperation::AndNot if other == 0 => Mask::Keep(0),
+        BitOperation::Or | BitOperation::Xor => Mask::Change(other),
+        BitOperation::ShiftRight => Mask::ShiftRight,
+        BitOperation::AndNot | BitOperation::Other => Mask::Unknown,
+    }
+}
+
+fn mask_of_second(operation: BitOperation, other: u64) -> Mask {
+    match operation {
+        BitOperation::AndNot => Mask::Keep(!other),
+        BitOperation::ShiftRight => Mask::Unknown,
+        _ => mask_of_first(operation, other),
+    }
+}
+
+fn one_active(layout: &Layout, mask: Mask, operand: Operand, result: u64) -> Outcome {
+    let all = layout.sign | (layout.sign - 1);
+    let masks = matches!(mask, Mask::Keep(_) | Mask::Change(_));
+    match mask {
+        Mask::Keep(kept) => match kept & layout.mantissa {
+            // The sign, the exponent or nothing is taken from the operand.
+            0 => return Outcome::Passive,
+            bits if bits == layout.mantissa => {}
+            // Truncation: a step function.
+            _ => return Outcome::Lost,
+        },
+        Mask::Change(changed) if changed & all == 0 => return Outcome::Same(operand.index),
+        Mask::Change(changed) if changed & layout.mantissa != 0 => return Outcome::Lost,
+        Mask::ShiftRight => {
+            // All of the mantissa is gone if the result is no more than the exponent and sign, or copies of the sign.
+            let high = layout.mantissa_bits;
+            let logical = operand.value >> high;
+            let sign_extended = logical | if operand.value & layout.sign == 0 { 0 } else { all & !(all >> high) };
+            let remains = |shifted: u64| (0..64 - high).any(|more| result == shifted >> more);
+            if result == operand.value {
+                return Outcome::Same(operand.index);
+            }
+            if remains(logical) || remains(sign_extended) || result == all {
+                return Outcome::Passive;
+            }
+        }
+        Mask::Change(_) | Mask::Unknown => {}
+    }
+    by_value(layout, operand, result, masks)
+}
+
+fn by_value(layout: &Layout, operand: Operand, result: u64, masks: bool) -> Outcome {
+    match layout.ratio(operand.value, result, masks) {
+        Some(1.0) => Outcome::Same(operand.index),
+        Some(ratio) => Outcome::Scaled { index: operand.index, ratio },
+        // Zero, as a masked-out value is.
+        None if result & !layout.sign == 0 => Outcome::Passive,
+        None => Outcome::Lost,
+    }
+}
+
+/// Both operands are active: the result is taken for the one that it is a power of two times. It is a lost case if it could be
+/// either, unless they have the same index.
+fn both_active(layout: &Layout, a: Operand, b: Operand, result: u64) -> Outcome {
+    let (of_a, of_b) = (by_value(layout, a, result, false), by_value(layout, b, result, false));
+    match (of_a, of_b) {
+        (first, second) if first == second => first,
+        // `or` and `xor` with an active zero (a masked-out lane that kept its index) give the other operand.
+        (first, Outcome::Lost | Outcome::Passive) if b.value & !layout.sign == 0 => first,
+        (Outcome::Lost | Outcome::Passive, second) if a.value & !layout.sign == 0 => second,
+        (Outcome::Lost, second @ (Outcome::Same(_) | Outcome::Scaled { .. })) => second,
+        (first @ (Outcome::Same(_) | Outcome::Scaled { .. }), Outcome::Lost) => first,
+        _ => Outcome::Lost,
+    }
+}
+
+impl Lane {
+    /// Applies the rule to a lane of eight bytes.
+    pub fn outcome(&self, operation: BitOperation) -> LaneOutcome {
+        if self.is_wide() {
+            let operand = |value, shadow: u64| Operand { value, index: shadow & !WIDE_TAG };
+            let (a, b) = (operand(self.a, self.shadow_a), operand(self.b, self.shadow_b));
+            LaneOutcome::Wide(number(&WIDE, operation, a, b, self.result))
+        } else {
+            LaneOutcome::Narrow([0, 32].map(|shift| self.half(operation, shift)))
+        }
+    }
+
+    /// The rule for a 4-byte number in the half that starts at this bit.
+    fn half(&self, operation: BitOperation, shift: u32) -> Outcome {
+        let half = |bits: u64| bits >> shift & u64::from(u32::MAX);
+        let operand = |value, shadow| Operand { value: half(value), index: half(shadow) };
+        let (a, b) = (operand(self.a, self.shadow_a), operand(self.b, self.shadow_b));
+        // Half of a binary64 value's index: it can be moved but not computed with.
+        if a.index >= NARROW_LIMIT || b.index >= NARROW_LIMIT {
+            return match (a.index, b.index) {
+                (index, 0) if half(self.result) == a.value => Outcome::Same(index),
+                (0, index) if half(self.result) == b.value => Outcome::Same(index),
+                _ => Outcome::Lost,
+            };
+        }
+        number(&NARROW, operation, a, b, half(self.result))
+    }
+
+    /// Whether the lane holds a binary64 value. An index without tag was set by a client request that does not say the size: the number
+    /// is taken for a binary64 one if its low half stays what it is while its high half changes.
+    fn is_wide(&self) -> bool {
+        if (self.shadow_a | self.shadow_b) & WIDE_TAG != 0 {
+            return true;
+        }
+        let high_is_passive = (self.shadow_a | self.shadow_b) >> 32 == 0;
+        let active = if self.shadow_a != 0 { self.a } else { self.b };
+        let changed = active ^ self.result;
+        high_is_passive && changed as u32 == 0 && changed != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BitOperation::{And, AndNot, Or, Other, ShiftRight, Xor};
+
+    const SIGN: u64 = 1 << 63;
+    const INDEX: u64 = 77;
+
+    fn wide(operation: BitOperation, active: f64, other: u64, result: u64) -> Outcome {
+        let lane = Lane { a: active.to_bits(), b: other, result, shadow_a: INDEX | WIDE_TAG, shadow_b: 0 };
+        match lane.outcome(operation) {
+            LaneOutcome::Wide(outcome) => outcome,
+            narrow => panic!("{narrow:?}"),
+        }
+    }
+
+    fn scaled(ratio: f64) -> Outcome {
+        Outcome::Scaled { index: INDEX, ratio }
+    }
+
+    #[test]
+    fn negation_is_minus_one_also_for_zero() {
+        for value in [1.5, -0.25, 0.0, -0.0, f64::INFINITY, 5e-324] {
+            assert_eq!(wide(Xor, value, SIGN, (-value).to_bits()), scaled(-1.0), "{value}");
+        }
+    }
+
+    #[test]
+    fn absolute_value_depends_on_the_sign() {
+        let absolute = |value: f64| wide(And, value, !SIGN, value.abs().to_bits());
+        assert_eq!(absolute(3.0), Outcome::Same(INDEX));
+        assert_eq!(absolute(-3.0), scaled(-1.0));
+        assert_eq!(absolute(-0.0), scaled(-1.0));
+    }
+
+    #[test]
+    fn masks_of_ones_keep_and_masks_of_zeros_clear() {
+        for value in [0.0f64, 1.0, -7.25] {
+            assert_eq!(wide(And, value, u64::MAX, value.to_bits()), Outcome::Same(INDEX));
+            assert_eq!(wide(And, value, 0, 0), Outcome::Passive);
+            assert_eq!(wide(Or, value, 0, value.to_bits()), Outcome::Same(INDEX));
+        }
+    }
+
+    #[test]
+    fn inverted_masks_select_the_second_operand() {
+        let lane = |mask: u64, value: f64| Lane {
+            a: mask,
+            b: value.to_bits(),
+            result: !mask & value.to_bits(),
+            shadow_a: 0,
+            shadow_b: INDEX | WIDE_TAG,
+        };
+        assert_eq!(lane(0, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Same(INDEX)));
+        assert_eq!(lane(u64::MAX, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Passive));
+        assert_eq!(lane(SIGN, -2.5).outcome(AndNot), LaneOutcome::Wide(scaled(-1.0)));
+    }
+
+    #[test]
+    fn the_sign_alone_has_derivative_zero_and_setting_it_is_minus_one() {
+        let (magnitude, sign) = (2.5f64, -3.0f64);
+        assert_eq!(wide(And, sign, SIGN, SIGN), Outcome::Passive);
+        assert_eq!(wide(Or, magnitude, SIGN, (-magnitude).to_bits()), scaled(-1.0));
+        assert_eq!(wide(Or, -magnitude, SIGN, (-magnitude).to_bits()), Outcome::Same(INDEX));
+    }
+
+    #[test]
+    fn adding_to_the_exponent_scales() {
+        let result = 1.75f64.to_bits() + (5 << 52);
+        assert_eq!(f64::from_bits(result), 56.0);
+        assert_eq!(wide(Other, 1.75, 5 << 52, result), scaled(32.0));
+        assert_eq!(wide(Other, -1.0, 0, (-1.0f64).to_bits() - (3 << 52)), scaled(0.125));
+    }
+
+    #[test]
+    fn frexp_by_masks_is_exact_for_all_mantissas() {
+        let half = 0.5f64.to_bits();
+        for value in [8.0f64, 10.0, -3.0, 1.0, 0.1] {
+            let cleared = value.to_bits() & !(0x7ff << 52);
+            let factor = |outcome| match outcome {
+                Outcome::Same(INDEX) => 1.0,
+                Outcome::Scaled { index: INDEX, ratio } => ratio,
+                other => panic!("{value}: {other:?}"),
+            };
+            let first = factor(wide(And, value, !(0x7ff << 52), cleared));
+            let fraction = cleared | half;
+            let second = factor(wide(Or, f64::from_bits(cleared), half, fraction));
+            assert_eq!(first * second, f64::from_bits(fraction) / value, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_exponent_by_shift_or_mask_is_passive() {
+        let bits = (-6.5f64).to_bits();
+        assert_eq!(wide(ShiftRight, -6.5, 52, bits >> 52), Outcome::Passive);
+        assert_eq!(wide(ShiftRight, -6.5, 63, bits >> 63), Outcome::Passive);
+        assert_eq!(wide(ShiftRight, -6.5, 63, u64::MAX), Outcome::Passive);
+        assert_eq!(wide(And, -6.5, 0x7ff << 52, bits & (0x7ff << 52)), Outcome::Passive);
+    }
+
+    #[test]
+    fn a_difference_that_is_zero_is_passive() {
+        assert_eq!(wide(Other, 1.0, 1f64.to_bits(), 0), Outcome::Passive);
+    }
+
+    #[test]
+    fn anything_else_is_lost() {
+        let bits = 1.1f64.to_bits();
+        assert_eq!(wide(And, 1.1, 0xffff_ffff_0000_0000, bits & 0xffff_ffff_0000_0000), Outcome::Lost);
+        assert_eq!(wide(Xor, 1.1, 0x5555, bits ^ 0x5555), Outcome::Lost);
+        assert_eq!(wide(Other, 1.1, 0, bits.wrapping_mul(3)), Outcome::Lost);
+        assert_eq!(wide(ShiftRight, 1.1, 1, bits >> 1), Outcome::Lost);
+    }
+
+    #[test]
+    fn of_two_active_operands_the_matching_one_is_taken() {
+        let lane = |a: f64, b: f64, result: u64| {
+            let lane = Lane { a: a.to_bits(), b: b.to_bits(), result, shadow_a: 5 | WIDE_TAG, shadow_b: 6 | WIDE_TAG };
+            lane.outcome(Or)
+        };
+        assert_eq!(lane(0.0, 3.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(6)));
+        assert_eq!(lane(3.0, 0.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(5)));
+        assert_eq!(lane(1.5, 1.25, 1.5f64.to_bits() | 1.25f64.to_bits()), LaneOutcome::Wide(Outcome::Lost));
+        assert_eq!(lane(1.5, 1.5, 1.5f64.to_bits()), LaneOutcome::Wide(Outcome::Lost));
+    }
+
+    #[test]
+    fn two_singles_in_a_lane_are_independent() {
+        let pack = |low: f32, high: f32| u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32;
+        let indices = 3 | 4 << 32;
+        let lane = Lane { a: pack(1.0, -2.0), b: 1 << 31, result: pack(-1.0, -2.0), shadow_a: indices, shadow_b: 0 };
+        let negated = Outcome::Scaled { index: 3, ratio: -1.0 };
+        assert_eq!(lane.outcome(Xor), LaneOutcome::Narrow([negated, Outcome::Same(4)]));
+        // Packing by `or`: each half comes from one operand.
+        let lane =
+            Lane { a: pack(1.0, 0.0), b: pack(0.0, 5.0), result: pack(1.0, 5.0), shadow_a: 3, shadow_b: 4 << 32 };
+        assert_eq!(lane.outcome(Or), LaneOutcome::Narrow([Outcome::Same(3), Outcome::Same(4)]));
+    }
+
+    #[test]
+    fn an_index_without_tag_can_belong_to_a_double() {
+        let value = 2.5f64.to_bits();
+        let lane = Lane { a: value, b: SIGN, result: value ^ SIGN, shadow_a: INDEX, shadow_b: 0 };
+        assert_eq!(lane.outcome(Xor), LaneOutcome::Wide(scaled(-1.0)));
+    }
+
+    #[test]
+    fn half_an_index_moves_but_is_lost_in_computations() {
+        let half = (INDEX | WIDE_TAG) >> 32;
+        let lane = |result| Lane { a: 0x4000_0000, b: 0, result, shadow_a: half, shadow_b: 0 };
+        assert_eq!(lane(0x4000_0000).outcome(Or), LaneOutcome::Narrow([Outcome::Same(half), Outcome::Passive]));
+        assert_eq!(lane(0xc000_0000).outcome(Xor), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+    }
+}

@@ -1,0 +1,317 @@
+//! The AD IR: what the instructions of a basic block do to shadow data.
+//!
+//! A block is a list of [`Operation`]s, each tagged with the instruction it belongs to. They are executed in order, and all
+//! operations of an instruction before the instruction itself, so that addresses and operand values are those that the
+//! instruction sees. ([`Effect::BitTrick`] additionally needs the result; see there.)
+//!
+//! The IR says nothing about *how* shadow is moved or recorded: analyses work on it, and each version of a block is emitted from it.
+
+mod display;
+
+use iced_x86::Code;
+
+pub use crate::shadow::Range;
+pub use derivgrind_tape::Operation as RealOperation;
+
+/// Where shadow bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// An offset in the shadow register file. Real operations use it for the operand's *value* as well: the register file and its
+    /// shadow have the same layout.
+    Register(u16),
+    /// A distance from an address that the instruction uses.
+    Memory {
+        /// The address.
+        base: Address,
+        /// Distance in bytes.
+        offset: i16,
+    },
+}
+
+/// An address that an instruction uses, with the register values before the instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// The explicit memory operand.
+    Operand,
+    /// The stack pointer.
+    Stack,
+    /// The frame pointer (`leave`).
+    Frame,
+    /// `rsi` with the instruction's segment, of a string instruction.
+    StringSource,
+    /// `rdi` of a string instruction.
+    StringDestination,
+}
+
+impl Place {
+    /// The place some bytes further on.
+    pub fn advanced(self, by: u16) -> Place {
+        match self {
+            Place::Register(offset) => Place::Register(offset + by),
+            Place::Memory { base, offset } => Place::Memory { base, offset: offset + by as i16 },
+        }
+    }
+
+    /// Whether the place is in memory.
+    pub fn is_memory(self) -> bool {
+        matches!(self, Place::Memory { .. })
+    }
+}
+
+/// A number of bytes at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The first byte.
+    pub place: Place,
+    /// Number of bytes.
+    pub bytes: u16,
+}
+
+impl Span {
+    /// `bytes` bytes at `place`.
+    pub const fn new(place: Place, bytes: u16) -> Span {
+        Span { place, bytes }
+    }
+
+    /// The range of the shadow register file, or `None` for memory.
+    pub fn register(self) -> Option<Range> {
+        match self.place {
+            Place::Register(offset) => Some(Range { offset, bytes: self.bytes }),
+            Place::Memory { .. } => None,
+        }
+    }
+
+    /// A part of the span.
+    pub fn part(self, offset: u16, bytes: u16) -> Span {
+        debug_assert!(offset + bytes <= self.bytes);
+        Span { place: self.place.advanced(offset), bytes }
+    }
+
+    /// Whether two spans share bytes. Memory spans of the same base are compared by offset; those of different bases may overlap.
+    pub fn overlaps(self, other: Span) -> bool {
+        let (start, other_start) = match (self.place, other.place) {
+            (Place::Register(a), Place::Register(b)) => (i32::from(a), i32::from(b)),
+            (Place::Memory { base: a, offset }, Place::Memory { base: b, offset: other_offset }) => {
+                if a != b {
+                    return true;
+                }
+                (i32::from(offset), i32::from(other_offset))
+            }
+            _ => return false,
+        };
+        start < other_start + i32::from(other.bytes) && other_start < start + i32::from(self.bytes)
+    }
+}
+
+/// Binary interchange format of a real number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// IEEE 754 binary32, `float`.
+    Binary32,
+    /// IEEE 754 binary64, `double`.
+    Binary64,
+}
+
+impl Format {
+    /// Bytes of a value and of its shadow.
+    pub const fn bytes(self) -> u16 {
+        match self {
+            Format::Binary32 => 4,
+            Format::Binary64 => 8,
+        }
+    }
+}
+
+/// An operand of a bit trick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BitOperand {
+    /// A register or memory: value and shadow.
+    Span(Span),
+    /// An immediate, repeated over the width of the operation by the given element size.
+    Immediate(u64),
+}
+
+/// What is known about the operation behind a bit trick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BitOperation {
+    /// Bitwise `a & b`.
+    And,
+    /// Bitwise `!a & b`.
+    AndNot,
+    /// Bitwise `a | b`.
+    Or,
+    /// Bitwise `a ^ b`.
+    Xor,
+    /// Logical or arithmetic shift right.
+    ShiftRight,
+    /// Any other operation on integers.
+    Other,
+}
+
+/// One effect on shadow data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// The shadow becomes passive: the data written there is no real number that depends on inputs.
+    Clear {
+        /// What is cleared.
+        target: Span,
+    },
+    /// Shadow moves as the data does. All bytes are read before any is written.
+    Copy {
+        /// Where to.
+        target: Place,
+        /// Where from.
+        source: Place,
+        /// Number of bytes, at most 64.
+        bytes: u16,
+    },
+    /// The value is converted from one format to the other: the index moves between the 4-byte and the 8-byte form.
+    Convert {
+        /// Format of the result.
+        to: Format,
+        /// Where the index of the result goes.
+        target: Place,
+        /// Where the operand's index is.
+        source: Place,
+    },
+    /// A real-number operation on one lane: records when an operand is active, else makes the target passive.
+    Real {
+        /// Its rule.
+        operation: RealOperation,
+        /// Format of operands and result.
+        format: Format,
+        /// Where the index of the result goes.
+        target: Place,
+        /// First operand: index and, unless it is a temporary, value.
+        a: Place,
+        /// Second operand, if the operation has two.
+        b: Option<Place>,
+    },
+    /// An integer or bitwise operation that may be a real operation in disguise. If an operand is active, the rule of
+    /// [`crate::bit_tricks`] is applied to operand values, result and indices at run time; else the target becomes passive.
+    BitTrick {
+        /// What is known of the operation.
+        operation: BitOperation,
+        /// Where the result goes.
+        target: Span,
+        /// First operand.
+        a: BitOperand,
+        /// Second operand, if there are two.
+        b: Option<BitOperand>,
+    },
+    /// The instruction moves data in a way that depends on data (a mask, a selector, a condition): it is executed once more with
+    /// the data operands replaced by their shadow.
+    Replay {
+        /// Bit k is set if the instruction's operand k is data.
+        data: u8,
+        /// What is written, possibly in part.
+        target: Span,
+        /// What is read.
+        sources: [Option<Span>; 2],
+        /// Memory is accessed as a mask says: reading the whole span could fault.
+        masked: bool,
+    },
+    /// `rep movs`: shadow moves like data, `element` bytes at a time.
+    RepeatedMove {
+        /// Bytes of an element.
+        element: u8,
+    },
+    /// `rep stos`: shadow is cleared.
+    RepeatedStore {
+        /// Bytes of an element.
+        element: u8,
+    },
+    /// `cmpxchg`, `cmpxchg8b`, `cmpxchg16b`: source to memory or memory to accumulator, depending on a comparison.
+    CompareExchange {
+        /// The destination operand.
+        destination: Span,
+        /// What is stored there if the comparison succeeds: low and high half.
+        source: [Option<Span>; 2],
+        /// What the destination is compared with and what receives it otherwise: low and high half.
+        accumulator: [Option<Span>; 2],
+    },
+    /// Processor state is saved to memory or restored from it.
+    State {
+        /// Which way and in which layout.
+        transfer: StateTransfer,
+    },
+    /// An operation that is not differentiated reads this. If it is active, derivative information is lost here.
+    Lost {
+        /// The operand.
+        source: Span,
+    },
+}
+
+/// An instruction that moves many registers between the processor and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StateTransfer {
+    /// `fxsave`
+    FxSave,
+    /// `fxrstor`
+    FxRestore,
+    /// `xsave`, `xsaveopt`: standard format.
+    XSave,
+    /// `xsavec`, `xsaves`: compacted format.
+    XSaveCompacted,
+    /// `xrstor`, `xrstors`: either format, as the header in memory says.
+    XRestore,
+    /// `vzeroupper` and `vzeroall` are plain clears; this is any other whole-state instruction, which makes everything passive.
+    ClearAll,
+}
+
+/// An effect and the instruction that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Position of the instruction in its block.
+    pub instruction: u16,
+    /// What happens.
+    pub effect: Effect,
+}
+
+/// A lifted basic block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ir {
+    /// In order of execution.
+    pub operations: Vec<Operation>,
+    /// Instructions that have no entry in the tables and were treated by the general rule, with their positions.
+    pub by_default: Vec<(u16, Code)>,
+}
+
+impl Ir {
+    /// Upper bound of the number of records that one execution of the block writes inline.
+    pub fn max_records(&self) -> usize {
+        self.operations.iter().filter(|operation| matches!(operation.effect, Effect::Real { .. })).count()
+    }
+}
+
+impl Effect {
+    /// The shadow that is written. `RepeatedMove`, `RepeatedStore`, `CompareExchange` and `State` are not described by a span.
+    pub fn target(&self) -> Option<Span> {
+        match *self {
+            Effect::Clear { target } | Effect::BitTrick { target, .. } | Effect::Replay { target, .. } => Some(target),
+            Effect::Copy { target, bytes, .. } => Some(Span::new(target, bytes)),
+            Effect::Convert { to, target, .. } => Some(Span::new(target, to.bytes())),
+            Effect::Real { format, target, .. } => Some(Span::new(target, format.bytes())),
+            _ => None,
+        }
+    }
+
+    /// The shadow that is read, with the same exceptions.
+    pub fn sources(&self) -> [Option<Span>; 2] {
+        let operand = |operand: BitOperand| match operand {
+            BitOperand::Span(span) => Some(span),
+            BitOperand::Immediate(_) => None,
+        };
+        match *self {
+            Effect::Copy { source, bytes, .. } => [Some(Span::new(source, bytes)), None],
+            Effect::Convert { to, source, .. } => [Some(Span::new(source, 12 - to.bytes())), None],
+            Effect::Real { format, a, b, .. } => {
+                [Some(Span::new(a, format.bytes())), b.map(|b| Span::new(b, format.bytes()))]
+            }
+            Effect::BitTrick { a, b, .. } => [operand(a), b.and_then(operand)],
+            Effect::Replay { sources, .. } => sources,
+            Effect::Lost { source } => [Some(source), None],
+            _ => [None, None],
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Integer and bitwise operations that may be real operations in disguise.
+
+use iced_x86::Mnemonic::{self, *};
+use iced_x86::{OpKind, Register};
+
+use super::assign::{Byte, bytes_of, zero_extended};
+use super::general::is_immediate;
+use super::{Class, Lifter, fallback};
+use crate::ir::{BitOperand, BitOperation, Effect, Place, Span};
+use crate::shadow;
+
+/// What is known of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bits {
+    operation: BitOperation,
+    /// The operation of an operand with itself.
+    itself: Itself,
+    /// A shift by a constant number of bits: width of the elements in bytes (0: of the whole operand) and direction.
+    shift: Option<Shift>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Itself {
+    /// gives a constant.
+    Constant,
+    /// gives that operand.
+    Same,
+    /// is an operation as any other.
+    Operation,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shift {
+    element: u16,
+    kind: ShiftKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ShiftKind {
+    Left,
+    Right,
+    RotateLeft,
+    RotateRight,
+}
+
+const fn bits(operation: BitOperation, itself: Itself) -> Class {
+    Class::Bits(Bits { operation, itself, shift: None })
+}
+
+const fn shift(element: u16, kind: ShiftKind) -> Class {
+    let operation = match kind {
+        ShiftKind::Right => BitOperation::ShiftRight,
+        _ => BitOperation::Other,
+    };
+    Class::Bits(Bits { operation, itself: Itself::Operation, shift: Some(Shift { element, kind }) })
+}
+
+const AND: Class = bits(BitOperation::And, Itself::Same);
+const AND_NOT: Class = bits(BitOperation::AndNot, Itself::Constant);
+const OR: Class = bits(BitOperation::Or, Itself::Same);
+const XOR: Class = bits(BitOperation::Xor, Itself::Constant);
+const DIFFERENCE: Class = bits(BitOperation::Other, Itself::Constant);
+const OTHER: Class = bits(BitOperation::Other, Itself::Operation);
+const SHIFT_RIGHT: Class = bits(BitOperation::ShiftRight, Itself::Operation);
+
+/// Bitwise and integer operations on four- and eight-byte elements, in general and vector registers.
+#[rustfmt::skip]
+pub(super) const TABLE: &[(Mnemonic, Class)] = &[
+    (Mnemonic::And, AND), (Pand, AND), (Vpand, AND), (Andps, AND), (Vandps, AND), (Andpd, AND), (Vandpd, AND),
+    (Andn, AND_NOT), (Pandn, AND_NOT), (Vpandn, AND_NOT),
+    (Andnps, AND_NOT), (Vandnps, AND_NOT), (Andnpd, AND_NOT), (Vandnpd, AND_NOT),
+    (Mnemonic::Or, OR), (Por, OR), (Vpor, OR), (Orps, OR), (Vorps, OR), (Orpd, OR), (Vorpd, OR),
+    (Mnemonic::Xor, XOR), (Pxor, XOR), (Vpxor, XOR), (Xorps, XOR), (Vxorps, XOR), (Xorpd, XOR), (Vxorpd, XOR),
+    (Add, OTHER), (Sub, DIFFERENCE), (Adc, OTHER), (Sbb, DIFFERENCE), (Neg, OTHER), (Not, OTHER), (Inc, OTHER), (Dec, OTHER),
+    (Btc, OTHER), (Btr, OTHER), (Bts, OTHER),
+    (Paddd, OTHER), (Vpaddd, OTHER), (Paddq, OTHER), (Vpaddq, OTHER),
+    (Psubd, DIFFERENCE), (Vpsubd, DIFFERENCE), (Psubq, DIFFERENCE), (Vpsubq, DIFFERENCE),
+    (Shl, shift(0, ShiftKind::Left)), (Sal, shift(0, ShiftKind::Left)), (Shlx, OTHER),
+    (Shr, shift(0, ShiftKind::Right)), (Shrx, SHIFT_RIGHT), (Sar, SHIFT_RIGHT), (Sarx, SHIFT_RIGHT),
+    (Rol, shift(0, ShiftKind::RotateLeft)), (Ror, shift(0, ShiftKind::RotateRight)), (Rorx, shift(0, ShiftKind::RotateRight)),
+    (Psllw, shift(2, ShiftKind::Left)), (Vpsllw, shift(2, ShiftKind::Left)),
+    (Pslld, shift(4, ShiftKind::Left)), (Vpslld, shift(4, ShiftKind::Left)),
+    (Psllq, shift(8, ShiftKind::Left)), (Vpsllq, shift(8, ShiftKind::Left)),
+    (Psrlw, shift(2, ShiftKind::Right)), (Vpsrlw, shift(2, ShiftKind::Right)),
+    (Psrld, shift(4, ShiftKind::Right)), (Vpsrld, shift(4, ShiftKind::Right)),
+    (Psrlq, shift(8, ShiftKind::Right)), (Vpsrlq, shift(8, ShiftKind::Right)),
+    (Psrad, SHIFT_RIGHT), (Vpsrad, SHIFT_RIGHT), (Vpsravd, SHIFT_RIGHT),
+    (Vpsllvd, OTHER), (Vpsllvq, OTHER), (Vpsrlvd, SHIFT_RIGHT), (Vpsrlvq, SHIFT_RIGHT),
+    // Narrow elements cannot hold a real number, but the operation of a register with itself clears it.
+    (Psubb, DIFFERENCE), (Vpsubb, DIFFERENCE), (Psubw, DIFFERENCE), (Vpsubw, DIFFERENCE),
+    // Comparisons: the result is a mask.
+    (Pcmpeqb, Class::Overwrite), (Vpcmpeqb, Class::Overwrite), (Pcmpeqw, Class::Overwrite), (Vpcmpeqw, Class::Overwrite),
+    (Pcmpeqd, Class::Overwrite), (Vpcmpeqd, Class::Overwrite), (Pcmpeqq, Class::Overwrite), (Vpcmpeqq, Class::Overwrite),
+    (Pcmpgtb, Class::Overwrite), (Vpcmpgtb, Class::Overwrite), (Pcmpgtw, Class::Overwrite), (Vpcmpgtw, Class::Overwrite),
+    (Pcmpgtd, Class::Overwrite), (Vpcmpgtd, Class::Overwrite), (Pcmpgtq, Class::Overwrite), (Vpcmpgtq, Class::Overwrite),
+    (Pcmpistri, Class::Overwrite), (Vpcmpistri, Class::Overwrite), (Pcmpistrm, Class::Overwrite), (Vpcmpistrm, Class::Overwrite),
+    (Pcmpestri, Class::Overwrite), (Vpcmpestri, Class::Overwrite), (Pcmpestrm, Class::Overwrite), (Vpcmpestrm, Class::Overwrite),
+    (Pminub, Class::Overwrite), (Vpminub, Class::Overwrite),
+    (Cmpps, Class::Overwrite), (Vcmpps, Class::Overwrite), (Cmppd, Class::Overwrite), (Vcmppd, Class::Overwrite),
+    (Movmskps, Class::Overwrite), (Vmovmskps, Class::Overwrite), (Movmskpd, Class::Overwrite), (Vmovmskpd, Class::Overwrite),
+    (Pmovmskb, Class::Overwrite), (Vpmovmskb, Class::Overwrite),
+    // Conversions to and from integers, rounding to integers: derivative zero.
+    (Cvtsd2si, Class::Overwrite), (Vcvtsd2si, Class::Overwrite), (Cvttsd2si, Class::Overwrite), (Vcvttsd2si, Class::Overwrite),
+    (Cvtss2si, Class::Overwrite), (Vcvtss2si, Class::Overwrite), (Cvttss2si, Class::Overwrite), (Vcvttss2si, Class::Overwrite),
+    (Cvtps2dq, Class::Overwrite), (Vcvtps2dq, Class::Overwrite), (Cvttps2dq, Class::Overwrite), (Vcvttps2dq, Class::Overwrite),
+    (Cvtpd2dq, Class::Overwrite), (Vcvtpd2dq, Class::Overwrite), (Cvttpd2dq, Class::Overwrite), (Vcvttpd2dq, Class::Overwrite),
+    (Cvtdq2ps, Class::Overwrite), (Vcvtdq2ps, Class::Overwrite), (Cvtdq2pd, Class::Overwrite), (Vcvtdq2pd, Class::Overwrite),
+    (Roundps, Class::Overwrite), (Vroundps, Class::Overwrite), (Roundpd, Class::Overwrite), (Vroundpd, Class::Overwrite),
+];
+
+/// A bitwise or integer operation.
+pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
+    let Some(target) = lifter.operand(0) else { return };
+    let sources = sources(lifter);
+    if is_with_itself(lifter, bits.itself, &sources) {
+        let until = lifter.cleared_until(0, target.bytes);
+        let kept = match (bits.itself, sources[0]) {
+            (Itself::Same, BitOperand::Span(source)) => bytes_of(source).collect(),
+            _ => Vec::new(),
+        };
+        lifter.assign(target.place, &zero_extended(kept, until));
+        return;
+    }
+    if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
+        && count % 8 == 0
+    {
+        return shift_by_bytes(lifter, shift, target, source, count);
+    }
+    // A bit number in a register reaches beyond a memory operand.
+    let beyond = matches!(lifter.instruction.mnemonic(), Btc | Btr | Bts) && target.place.is_memory();
+    if target.bytes < 4 || beyond || matches!(bits.shift, Some(Shift { element: 2, .. })) {
+        return fallback::general_rule(lifter, true);
+    }
+    lifter.push(Effect::BitTrick { operation: bits.operation, target, a: sources[0], b: sources.get(1).copied() });
+    let until = lifter.cleared_until(0, target.bytes);
+    lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
+}
+
+/// One or two operands: an instruction's destination is its first source if no two others are given.
+fn sources(lifter: &Lifter<'_>) -> Vec<BitOperand> {
+    let count = lifter.instruction.op_count();
+    let first = if count >= 3 { 1 } else { 0 };
+    (first..count).filter_map(|operand| source(lifter, operand)).collect()
+}
+
+fn source(lifter: &Lifter<'_>, operand: u32) -> Option<BitOperand> {
+    if is_immediate(lifter.instruction.op_kind(operand)) {
+        return Some(BitOperand::Immediate(lifter.instruction.immediate(operand)));
+    }
+    lifter.operand(operand).map(BitOperand::Span)
+}
+
+fn is_with_itself(lifter: &Lifter<'_>, itself: Itself, sources: &[BitOperand]) -> bool {
+    let registers =
+        (0..lifter.instruction.op_count()).all(|operand| lifter.instruction.op_kind(operand) == OpKind::Register);
+    itself != Itself::Operation && registers && sources.len() == 2 && sources[0] == sources[1]
+}
+
+/// A shift or rotation by whole bytes moves them.
+fn shift_by_bytes(lifter: &mut Lifter<'_>, shift: Shift, target: Span, source: Span, count: u64) {
+    let element = if shift.element == 0 { source.bytes } else { shift.element };
+    let rotates = matches!(shift.kind, ShiftKind::RotateLeft | ShiftKind::RotateRight);
+    // General registers take the count modulo 32 or 64, vectors shift everything out.
+    let count = if shift.element == 0 { count & if element == 8 { 63 } else { 31 } } else { count };
+    let distance = (count / 8) as i32;
+    let towards_low = matches!(shift.kind, ShiftKind::Right | ShiftKind::RotateRight);
+    let size = i32::from(element);
+    let bytes: Vec<Byte> = (0..target.bytes)
+        .map(|position| {
+            let (start, within) = (position / element * element, i32::from(position % element));
+            let from = if towards_low { within + distance } else { within - distance };
+            let from = if rotates { from.rem_euclid(size) } else { from };
+            if (0..size).contains(&from) { Byte::From(source.place.advanced(start + from as u16)) } else { Byte::Zero }
+        })
+        .collect();
+    let until = lifter.cleared_until(0, target.bytes);
+    lifter.assign(target.place, &zero_extended(bytes, until));
+}
+
+/// `lea`: a sum of registers, or a move of one.
+pub(super) fn load_address(lifter: &mut Lifter<'_>) {
+    let instruction = lifter.instruction;
+    let Some(target) = lifter.operand(0) else { return };
+    let general = |register: Register| lifter.register(register).filter(|_| register.is_gpr());
+    let (base, index) = (general(instruction.memory_base()), general(instruction.memory_index()));
+    let until = lifter.cleared_until(0, target.bytes);
+    let width = target.bytes;
+    match (base, index) {
+        (Some(base), None) if instruction.memory_displacement64() == 0 && base.bytes >= width => {
+            lifter.assign(target.place, &zero_extended(bytes_of(base.part(0, width)).collect(), until));
+        }
+        (None, None) => lifter.assign(target.place, &vec![Byte::Zero; usize::from(until)]),
+        _ => {
+            for register in [base, index].into_iter().flatten() {
+                let stack = Place::Register(shadow::general(Register::RSP.number() as u16));
+                if register.place != stack {
+                    lifter.push(Effect::Lost { source: register });
+                }
+            }
+            lifter.assign(target.place, &vec![Byte::Zero; usize::from(until)]);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Layout of shadow data: the per-thread shadow register file and the index format.
+//!
+//! The shadow register file holds one byte for each byte of every register that can carry real numbers, at a fixed offset. It lies at the
+//! start of the tool's part of the per-thread context. Shadow memory needs no layout of its own: it is application memory, moved.
+
+use iced_x86::Register;
+
+/// Set in the 8-byte shadow of a binary64 value beside its index; tells it from the indices of two binary32 values.
+pub const WIDE_TAG: u64 = 1 << 63;
+
+/// The bits of an operand word that hold an index. See [`derivgrind_tape`] for the same mask in records.
+pub const INDEX_BITS: u64 = (1 << 56) - 1;
+
+/// Indices of binary32 values are below this: their shadow has four bytes.
+pub const NARROW_LIMIT: u64 = 1 << 31;
+
+/// Offset of the general registers' shadow, 8 bytes each, by hardware number.
+pub const GENERAL: u16 = 0;
+/// Offset of the vector registers' shadow, [`VECTOR_BYTES`] each, by hardware number.
+pub const VECTOR: u16 = 128;
+/// Bytes of a vector register's shadow: room for a ZMM register.
+pub const VECTOR_BYTES: u16 = 64;
+/// Bytes of the vector registers that programs see: `cpuid` offers them AVX and AVX2, nothing wider.
+pub const VECTOR_WIDTH: u16 = 32;
+/// Offset of the x87 and MMX registers' shadow, 16 bytes each.
+pub const X87: u16 = VECTOR + 32 * VECTOR_BYTES;
+/// Offset of the mask registers' shadow, 8 bytes each.
+pub const MASK: u16 = X87 + 8 * 16;
+/// Offset of the temporaries that operations of a single instruction use among themselves; they belong to no register.
+pub const TEMPORARY: u16 = MASK + 8 * 8;
+/// Bytes of the temporaries.
+pub const TEMPORARY_BYTES: u16 = 192;
+/// Bytes of the whole shadow register file.
+pub const FILE_BYTES: u16 = TEMPORARY + TEMPORARY_BYTES;
+
+/// A range of the shadow register file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// First byte.
+    pub offset: u16,
+    /// Number of bytes.
+    pub bytes: u16,
+}
+
+/// Where the shadow of a register lies, or `None` for a register that cannot carry real numbers (segment registers, flags, RIP ...).
+pub fn of_register(register: Register) -> Option<Range> {
+    let number = register.full_register().number() as u16;
+    let bytes = register.size() as u16;
+    let offset = if register.is_gpr() {
+        let high_byte = matches!(register, Register::AH | Register::CH | Register::DH | Register::BH);
+        GENERAL + 8 * number + u16::from(high_byte)
+    } else if register.is_vector_register() {
+        VECTOR + VECTOR_BYTES * number
+    } else if register.is_mm() || register.is_st() {
+        X87 + 16 * number
+    } else if register.is_k() {
+        MASK + 8 * number
+    } else {
+        return None;
+    };
+    Some(Range { offset, bytes })
+}
+
+/// Offset of a vector register's shadow, by hardware number.
+pub const fn vector(number: u16) -> u16 {
+    VECTOR + VECTOR_BYTES * number
+}
+
+/// Offset of a general register's shadow, by hardware number.
+pub const fn general(number: u16) -> u16 {
+    GENERAL + 8 * number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_of_one_full_register_share_shadow() {
+        let offset = |register| of_register(register).map(|range| (range.offset, range.bytes));
+        assert_eq!(offset(Register::BL), Some((24, 1)));
+        assert_eq!(offset(Register::BH), Some((25, 1)));
+        assert_eq!(offset(Register::EBX), Some((24, 4)));
+        assert_eq!(offset(Register::DIL), Some((56, 1)));
+        assert_eq!(offset(Register::R15), Some((120, 8)));
+        assert_eq!(offset(Register::XMM1), Some((192, 16)));
+        assert_eq!(offset(Register::ZMM1), Some((192, 64)));
+        assert_eq!(offset(Register::RIP), None);
+        assert_eq!(offset(Register::FS), None);
+    }
+
+    #[test]
+    fn the_file_is_aligned_for_vector_copies() {
+        assert_eq!([VECTOR % 64, X87 % 64, TEMPORARY % 64, FILE_BYTES % 64], [0; 4]);
+    }
+}

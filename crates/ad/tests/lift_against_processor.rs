@@ -1,0 +1,285 @@
+//! What the lifter says about an instruction is compared with what the processor does: for every opcode that the processor executes,
+//! bytes that the IR does not mention must not change, and bytes that it copies must arrive where it says.
+
+mod native;
+#[path = "native/operands.rs"]
+mod operands;
+
+use std::collections::BTreeMap;
+
+use derivgrind_ad::ir::{Address, Effect, Ir, Place, Span};
+use derivgrind_ad::lift::lift;
+use derivgrind_ad::shadow;
+use iced_x86::{Code, Instruction, Mnemonic, OpCodeOperandKind, Register};
+use native::{DATA_BYTES, Machine, Native, Random, VECTOR_BYTES};
+
+/// How a byte got its value, according to the IR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Unchanged,
+    Copied,
+    Cleared,
+    Computed,
+}
+
+/// Shadow registers and the shadow of memory, with data in place of indices.
+struct Simulation {
+    registers: Vec<(u8, Origin)>,
+    data: Vec<(u8, Origin)>,
+    bases: BTreeMap<u8, usize>,
+}
+
+const fn key(address: Address) -> u8 {
+    match address {
+        Address::Operand => 0,
+        Address::Stack => 1,
+        Address::Frame => 2,
+        Address::StringSource => 3,
+        Address::StringDestination => 4,
+    }
+}
+
+impl Simulation {
+    fn new(machine: &Machine, instruction: &Instruction, data: u64) -> Simulation {
+        let mut registers = vec![(0, Origin::Unchanged); usize::from(shadow::FILE_BYTES)];
+        for (number, value) in machine.general.iter().enumerate() {
+            for (position, byte) in value.to_le_bytes().into_iter().enumerate() {
+                registers[usize::from(shadow::general(number as u16)) + position].0 = byte;
+            }
+        }
+        for (number, value) in machine.vector.iter().enumerate() {
+            for (position, byte) in value.iter().enumerate() {
+                registers[usize::from(shadow::vector(number as u16)) + position].0 = *byte;
+            }
+        }
+        let general = |register: Register| machine.general[register.number()];
+        let operand = general(Register::RBX).wrapping_add(instruction.memory_displacement64());
+        let bases = [
+            (Address::Operand, operand),
+            (Address::Stack, general(Register::RSP)),
+            (Address::Frame, general(Register::RBP)),
+            (Address::StringSource, general(Register::RSI)),
+            (Address::StringDestination, general(Register::RDI)),
+        ];
+        Simulation {
+            registers,
+            data: machine.data.iter().map(|byte| (*byte, Origin::Unchanged)).collect(),
+            bases: bases
+                .into_iter()
+                .map(|(address, value)| (key(address), value.wrapping_sub(data) as usize))
+                .collect(),
+        }
+    }
+
+    fn at(&mut self, place: Place) -> &mut (u8, Origin) {
+        match place {
+            Place::Register(offset) => &mut self.registers[usize::from(offset)],
+            Place::Memory { base, offset } => {
+                let position = self.bases[&key(base)].wrapping_add_signed(isize::from(offset));
+                &mut self.data[position]
+            }
+        }
+    }
+
+    fn set(&mut self, span: Span, origin: Origin) {
+        for offset in 0..span.bytes {
+            *self.at(span.place.advanced(offset)) = (0, origin);
+        }
+    }
+
+    fn execute(&mut self, ir: &Ir) {
+        for operation in &ir.operations {
+            match operation.effect {
+                Effect::Clear { target } => self.set(target, Origin::Cleared),
+                Effect::Copy { target, source, bytes } => {
+                    let read: Vec<_> = (0..bytes).map(|offset| *self.at(source.advanced(offset))).collect();
+                    for (offset, (byte, origin)) in read.into_iter().enumerate() {
+                        let origin = if origin == Origin::Unchanged { Origin::Copied } else { origin };
+                        *self.at(target.advanced(offset as u16)) = (byte, origin);
+                    }
+                }
+                Effect::CompareExchange { destination, accumulator, .. } => {
+                    self.set(destination, Origin::Computed);
+                    // A failed comparison writes a 32-bit accumulator in full.
+                    for half in accumulator.into_iter().flatten() {
+                        self.set(Span::new(half.place, 8), Origin::Computed);
+                    }
+                }
+                effect => {
+                    if let Some(target) = effect.target() {
+                        self.set(target, Origin::Computed);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies next to bytes that become passive without being zero: copies of a sign, integers, masks, rounded values.
+fn clears_what_is_not_zero(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
+    matches!(
+        mnemonic,
+        Movsx
+            | Movsxd
+            | Pmovsxbw
+            | Pmovsxbd
+            | Pmovsxbq
+            | Pmovsxwd
+            | Pmovsxwq
+            | Pmovsxdq
+            | Vpmovsxbw
+            | Vpmovsxbd
+            | Vpmovsxbq
+            | Vpmovsxwd
+            | Vpmovsxwq
+            | Vpmovsxdq
+            | Xadd
+            | Enter
+            | Vcvtsi2ss
+            | Vcvtsi2sd
+            | Vroundss
+            | Vroundsd
+            | Vcmpss
+            | Vcmpsd
+    )
+}
+
+fn is_testable(code: Code) -> bool {
+    use Mnemonic::*;
+    let bit_string = matches!(code.mnemonic(), Btc | Btr | Bts) && code.op_code().op_kind(1) != OpCodeOperandKind::imm8;
+    // The result of a 16-bit `bswap` is undefined.
+    !bit_string
+        && code != Code::Bswap_r16
+        && !matches!(
+            code.mnemonic(),
+            // They change what the test itself needs, or move state that is not observed here.
+            Wrfsbase
+                | Wrgsbase
+                | Wrpkru
+                | Swapgs
+                | Xbegin
+                | Fxsave
+                | Fxsave64
+                | Xsave
+                | Xsave64
+                | Xsaveopt
+                | Xsaveopt64
+                | Xsavec
+                | Xsavec64
+                | Fxrstor
+                | Fxrstor64
+                | Xrstor
+                | Xrstor64
+                | Fnsave
+                | Fsave
+                | Frstor
+                | Fldenv
+                | Fnstenv
+                | Popf
+                | Popfq
+                | Syscall
+                | Sysenter
+                | Std
+                | Fstenv
+        )
+}
+
+fn random_machine(random: &mut Random, data: u64) -> Machine {
+    let mut machine = Machine::zeroed();
+    random.fill(&mut machine.data);
+    for value in &mut machine.general {
+        *value = random.next();
+    }
+    for value in &mut machine.vector {
+        random.fill(value);
+    }
+    for (register, offset) in
+        [(Register::RBX, 0), (Register::RSI, 512), (Register::RDI, 1024), (Register::RBP, 1536), (Register::RSP, 2048)]
+    {
+        machine.general[register.number()] = data + offset;
+    }
+    machine.flags = 0x202 | (random.next() & 0x8d5);
+    machine
+}
+
+/// All differences between what the IR says and what the processor did.
+fn differences(simulation: &Simulation, after: &Machine, ir: &Ir, instruction: &Instruction) -> Vec<String> {
+    let copies =
+        ir.operations.iter().all(|operation| matches!(operation.effect, Effect::Copy { .. } | Effect::Clear { .. }))
+            && ir.operations.iter().any(|operation| matches!(operation.effect, Effect::Copy { .. }))
+            && !clears_what_is_not_zero(instruction.mnemonic());
+    let mut differences = Vec::new();
+    let mut compare = |name: String, (expected, origin): (u8, Origin), found: u8| {
+        let agrees = match origin {
+            Origin::Unchanged | Origin::Copied => expected == found,
+            Origin::Cleared => !copies || found == 0,
+            Origin::Computed => true,
+        };
+        if !agrees {
+            differences.push(format!("{name}: {origin:?} {expected:#04x}, found {found:#04x}"));
+        }
+    };
+    let is_address = |number| {
+        number == Register::RSP.number()
+            || instruction.is_string_instruction() && [Register::RSI.number(), Register::RDI.number()].contains(&number)
+    };
+    for number in (0..16).filter(|&number| !is_address(number)) {
+        for (position, found) in after.general[number].to_le_bytes().into_iter().enumerate() {
+            let expected = simulation.registers[usize::from(shadow::general(number as u16)) + position];
+            compare(format!("general register {number} byte {position}"), expected, found);
+        }
+    }
+    for number in 0..16 {
+        for position in 0..VECTOR_BYTES {
+            let expected = simulation.registers[usize::from(shadow::vector(number as u16)) + position];
+            compare(format!("vector register {number} byte {position}"), expected, after.vector[number][position]);
+        }
+    }
+    for position in 0..DATA_BYTES {
+        compare(format!("memory byte {position}"), simulation.data[position], after.data[position]);
+    }
+    differences
+}
+
+#[test]
+fn every_executable_instruction_does_what_the_ir_says() {
+    const TRIALS: usize = 6;
+    let mut native = Native::new();
+    let mut random = Random(1);
+    let mut failures = Vec::new();
+    let mut executed = BTreeMap::<Mnemonic, usize>::new();
+    for code in Code::values().filter(|code| is_testable(*code)) {
+        for trial in 0..TRIALS {
+            let Some(instruction) = operands::random_instruction(code, &mut random) else { break };
+            // MMX registers are not observed.
+            if (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_mm()) {
+                break;
+            }
+            let before = random_machine(&mut random, native.data());
+            let mut after = before.clone();
+            if native.run(&instruction, &mut after).is_err() {
+                if trial == 1 {
+                    break;
+                }
+                continue;
+            }
+            *executed.entry(instruction.mnemonic()).or_default() += 1;
+            let ir = lift(&[instruction]);
+            let mut simulation = Simulation::new(&before, &instruction, native.data());
+            simulation.execute(&ir);
+            let differences = differences(&simulation, &after, &ir, &instruction);
+            if !differences.is_empty() {
+                failures.push(format!(
+                    "{instruction} ({code:?})\n{ir}  {}",
+                    differences[..differences.len().min(4)].join("\n  ")
+                ));
+                break;
+            }
+        }
+    }
+    eprintln!("{} mnemonics executed", executed.len());
+    assert!(failures.is_empty(), "{} opcodes differ:\n{}", failures.len(), failures.join("\n"));
+    // The processor must at least know AVX2, or this test says little.
+    assert!(executed.len() > 600, "only {} mnemonics were executed", executed.len());
+}

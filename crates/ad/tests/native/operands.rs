@@ -1,0 +1,133 @@
+//! Instructions with random operands for any encodable opcode.
+
+use iced_x86::{Code, EncodingKind, FlowControl, Instruction, OpCodeOperandKind, OpKind, Register};
+
+use super::Random;
+
+/// An instruction of this opcode with random operands; memory operands are `[rbx + displacement]`. `None` for opcodes with operands
+/// that make no sense in a test (control registers, branch targets, far pointers, vector-indexed memory ...).
+pub fn random_instruction(code: Code, random: &mut Random) -> Option<Instruction> {
+    let info = code.op_code();
+    if !info.is_instruction() || !info.mode64() || info.must_be_cpl0() || code.flow_control() != FlowControl::Next {
+        return None;
+    }
+    let mut instruction = Instruction::default();
+    instruction.set_code(code);
+    for (operand, &kind) in info.op_kinds().iter().enumerate() {
+        set_operand(&mut instruction, operand as u32, kind, random)?;
+    }
+    if info.encoding() == EncodingKind::EVEX && info.require_op_mask_register() {
+        return None;
+    }
+    Some(instruction)
+}
+
+fn set_operand(
+    instruction: &mut Instruction,
+    operand: u32,
+    kind: OpCodeOperandKind,
+    random: &mut Random,
+) -> Option<()> {
+    use OpCodeOperandKind::*;
+    let general = |first: Register, random: &mut Random| {
+        // Neither RSP nor RBX, which has the address of memory operands.
+        let numbers = [0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+        first + numbers[random.below(numbers.len() as u64) as usize]
+    };
+    let byte = |random: &mut Random| {
+        let registers = [
+            Register::AL,
+            Register::CL,
+            Register::DL,
+            Register::SIL,
+            Register::R8L,
+            Register::R15L,
+            Register::AH,
+            Register::DH,
+        ];
+        registers[random.below(8) as usize]
+    };
+    let vector = |first: Register, random: &mut Random| first + random.below(16) as u32;
+    let mmx = |random: &mut Random| Register::MM0 + random.below(8) as u32;
+    let memory = random.below(2) == 0;
+    let register = match kind {
+        mem | mem_offs => return set_memory(instruction, operand, random),
+        r8_or_mem | r16_or_mem | r32_or_mem | r32_or_mem_mpx | r64_or_mem | r64_or_mem_mpx | mm_or_mem | xmm_or_mem
+        | ymm_or_mem
+            if memory =>
+        {
+            return set_memory(instruction, operand, random);
+        }
+        r8_or_mem | r8_reg | r8_opcode => byte(random),
+        r16_or_mem | r16_reg | r16_reg_mem | r16_rm | r16_opcode => general(Register::AX, random),
+        r32_or_mem | r32_or_mem_mpx | r32_reg | r32_reg_mem | r32_rm | r32_opcode | r32_vvvv => {
+            general(Register::EAX, random)
+        }
+        r64_or_mem | r64_or_mem_mpx | r64_reg | r64_reg_mem | r64_rm | r64_opcode | r64_vvvv => {
+            general(Register::RAX, random)
+        }
+        mm_or_mem | mm_reg | mm_rm => mmx(random),
+        xmm_or_mem | xmm_reg | xmm_rm | xmm_vvvv | xmm_is4 => vector(Register::XMM0, random),
+        ymm_or_mem | ymm_reg | ymm_rm | ymm_vvvv | ymm_is4 => vector(Register::YMM0, random),
+        al => Register::AL,
+        cl => Register::CL,
+        ax => Register::AX,
+        dx => Register::DX,
+        eax => Register::EAX,
+        rax => Register::RAX,
+        imm8 | imm8_const_1 => {
+            instruction.try_set_op_kind(operand, OpKind::Immediate8).ok()?;
+            // Byte shifts and selections are as frequent as anything else.
+            let value = if random.below(2) == 0 { random.below(17) } else { random.below(256) };
+            instruction.set_immediate8(if kind == imm8_const_1 { 1 } else { value as u8 });
+            return Some(());
+        }
+        imm16 => {
+            instruction.try_set_op_kind(operand, OpKind::Immediate16).ok()?;
+            instruction.set_immediate16(random.next() as u16);
+            return Some(());
+        }
+        imm32 => {
+            instruction.try_set_op_kind(operand, OpKind::Immediate32).ok()?;
+            instruction.set_immediate32(random.next() as u32);
+            return Some(());
+        }
+        imm64 => {
+            instruction.try_set_op_kind(operand, OpKind::Immediate64).ok()?;
+            instruction.set_immediate64(random.next());
+            return Some(());
+        }
+        imm8sex16 | imm8sex32 | imm8sex64 | imm32sex64 => {
+            let kind = match kind {
+                imm8sex16 => OpKind::Immediate8to16,
+                imm8sex32 => OpKind::Immediate8to32,
+                imm8sex64 => OpKind::Immediate8to64,
+                _ => OpKind::Immediate32to64,
+            };
+            instruction.try_set_op_kind(operand, kind).ok()?;
+            instruction.set_immediate_i64(operand, i64::from(random.next() as i8));
+            return Some(());
+        }
+        seg_rSI | seg_rDI | es_rDI => {
+            let kind = match kind {
+                seg_rSI => OpKind::MemorySegRSI,
+                seg_rDI => OpKind::MemorySegRDI,
+                _ => OpKind::MemoryESRDI,
+            };
+            instruction.try_set_op_kind(operand, kind).ok()?;
+            return Some(());
+        }
+        _ => return Option::None,
+    };
+    instruction.try_set_op_kind(operand, OpKind::Register).ok()?;
+    instruction.try_set_op_register(operand, register).ok()?;
+    Some(())
+}
+
+fn set_memory(instruction: &mut Instruction, operand: u32, random: &mut Random) -> Option<()> {
+    instruction.try_set_op_kind(operand, OpKind::Memory).ok()?;
+    instruction.set_memory_base(Register::RBX);
+    instruction.set_memory_displacement64(64 * random.below(3));
+    instruction.set_memory_displ_size(1);
+    Some(())
+}
