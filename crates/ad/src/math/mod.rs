@@ -11,6 +11,7 @@
 //! differentiated like any other.
 
 mod digamma;
+pub mod intercept;
 mod rules;
 mod special;
 pub mod table;
