@@ -53,7 +53,10 @@ fn main() {
 
 fn report(what: &str, time: Duration, records: u64, fill: Duration) {
     let nanoseconds = time.as_secs_f64() * 1e9 / records as f64;
-    println!("{what:28} {nanoseconds:8.2} ns/record, {:6.2} x filling records", time.as_secs_f64() / fill.as_secs_f64());
+    println!(
+        "{what:28} {nanoseconds:8.2} ns/record, {:6.2} x filling records",
+        time.as_secs_f64() / fill.as_secs_f64()
+    );
 }
 
 /// Fills chunk after chunk; without a writer always the same one.

@@ -1,9 +1,10 @@
 //! From blocks to records or partial derivatives: the decoder of the native format.
 
-use crate::encode::{FORM_BYTES, MAX_FORMS, PREDICTED, Predictor, signature, value_bytes};
-use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, checksum, get_u64};
+use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, low_bytes, value_masks};
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, get_u32, get_u64};
 use crate::operation::{BINARY32, Operation};
 use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
+use crate::sequence;
 
 /// Bytes that must be readable behind a block given to the [`Decoder`], so that it can load whole words.
 pub(crate) const SLACK: usize = 8;
@@ -29,46 +30,51 @@ pub(crate) enum Flaw {
     Order { index: u64, operand: u64 },
 }
 
-/// A form (see [`crate::encode`]) with all that follows from it.
+/// A form (see [`crate::form`]) with all that follows from it.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     code: u8,
     operation: Operation,
     binary32: bool,
     active: [bool; 2],
-    signature: u32,
-    /// For each operand: bits to take from the explicit distance, bits to take from the prediction.
-    masks: [[u64; 2]; 2],
+    /// For each operand: its bits if the distance is stored, its bits if it is predicted.
+    distance_masks: [u64; 2],
+    stored: [u64; 2],
+    predicted: [u64; 2],
     distance_bytes: [u8; 2],
+    sources: [Source; 2],
+    /// For each value: its bits if it is stored, its bits if it has a source.
     value_masks: [u64; 2],
+    source_masks: [u64; 2],
     value_bytes: [u8; 2],
 }
 
 impl Form {
     fn new(bytes: &[u8]) -> Result<Form, String> {
-        let code = bytes[0];
+        let encoded = EncodedForm::from_bytes(bytes).ok_or_else(|| format!("unknown form {bytes:?}"))?;
+        let EncodedForm { code, class, sources } = encoded;
         let operation = Operation::from_code(code).ok_or_else(|| format!("unknown operation code {code}"))?;
-        let classes = [bytes[1], bytes[2]];
-        if bytes[3] != 0 || classes.iter().any(|class| *class > PREDICTED) {
-            return Err(format!("unknown form {bytes:?}"));
-        }
-        let active = classes.map(|class| class != 0);
+        let active = class.map(|class| class != 0);
         if active[1] && operation.operands() < 2 || active[0] && operation.operands() < 1 {
             return Err(format!("operation {} with too many operands", operation.name()));
         }
         let binary32 = code & BINARY32 != 0;
-        let distance_bytes = classes.map(|class| if class == PREDICTED { 0 } else { class });
-        let value_bytes = value_bytes(operation, binary32)[usize::from(active[0]) | usize::from(active[1]) << 1];
+        let all = |condition: bool| if condition { u64::MAX } else { 0 };
+        let values = value_masks(operation, binary32, usize::from(active[0]) | usize::from(active[1]) << 1);
+        let stored = [0, 1].map(|k| if sources[k] == Source::NONE { values[k] } else { 0 });
         Ok(Form {
             code,
             operation,
             binary32: binary32 && operation.value_bytes(true) == 4,
             active,
-            signature: signature(code, active[0], active[1]),
-            masks: classes.map(|class| if class == PREDICTED { [0, u64::MAX] } else { [low_bytes(class), 0] }),
-            distance_bytes,
-            value_masks: value_bytes.map(low_bytes),
-            value_bytes,
+            distance_masks: class.map(|class| if class == PREDICTED { 0 } else { low_bytes(class) }),
+            stored: class.map(|class| all(class != 0 && class != PREDICTED)),
+            predicted: class.map(|class| all(class == PREDICTED)),
+            distance_bytes: class.map(|class| if class == PREDICTED { 0 } else { class }),
+            sources,
+            value_masks: stored,
+            source_masks: [0, 1].map(|k| values[k] & !stored[k]),
+            value_bytes: stored.map(|mask| mask.count_ones() as u8 / 8),
         })
     }
 
@@ -93,20 +99,23 @@ impl Form {
     }
 }
 
-/// The lowest `count` bytes set.
-const fn low_bytes(count: u8) -> u64 {
-    if count == 0 { 0 } else { u64::MAX >> (64 - 8 * count as u32) }
-}
-
 /// Decodes blocks. It allocates on creation only.
 pub(crate) struct Decoder {
-    predictor: Predictor,
     forms: Vec<Form>,
+    sequence: Vec<u8>,
+    /// Operands and values of the records so far: those to come refer to them.
+    operands: Box<[[u64; 2]]>,
+    values: Box<[[u64; 2]]>,
 }
 
 impl Decoder {
     pub(crate) fn new() -> Decoder {
-        Decoder { predictor: Predictor::new(), forms: Vec::with_capacity(MAX_FORMS) }
+        Decoder {
+            forms: Vec::with_capacity(MAX_FORMS),
+            sequence: Vec::with_capacity(Chunk::RECORDS),
+            operands: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
+            values: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
+        }
     }
 
     /// Decodes a block: `memory` is the block, of the size that its header says, and [`SLACK`] further bytes of any content. Calls
@@ -118,76 +127,106 @@ impl Decoder {
         mut each: impl FnMut(&Form, [u64; 2], [u64; 2]),
     ) -> Result<BlockHeader, Flaw> {
         let header = self.open(memory)?;
-        let numbers_at = BLOCK_HEADER_BYTES + FORM_BYTES * self.forms.len();
-        let operands_at = numbers_at + header.records as usize;
-        let values_at = operands_at + header.operand_bytes as usize;
-        let values_end = values_at + header.value_bytes as usize;
+        let mut ends = [BLOCK_HEADER_BYTES; 6];
+        for (part, size) in header.parts().into_iter().enumerate() {
+            ends[part + 1] = ends[part] + size as usize;
+        }
+        let [_, periods_at, sequence_at, operands_at, values_at, values_end] = ends;
+        let records = header.records as usize;
+        if sequence::decode(&memory[sequence_at..operands_at], records, &mut self.sequence).is_none() {
+            return Err(damaged(sequence_at, "the sequence of forms is nonsense"));
+        }
+        let mut periods = memory[periods_at..sequence_at].chunks_exact(PERIOD_BYTES).map(|change| {
+            // A 32-bit number fits.
+            (get_u32(change, 0) as usize, get_u32(change, 4) as usize)
+        });
         let (mut operand, mut value) = (operands_at, values_at);
-        for (position, number) in memory[numbers_at..operands_at].iter().enumerate() {
-            let index = header.first_index + position as u64;
-            let Some(form) = self.forms.get(usize::from(*number)) else {
-                let what = format!("form {number} of {}", self.forms.len());
-                return Err(Flaw::Damaged { offset: numbers_at + position, what });
-            };
-            let predicted = self.predictor.predict(form.signature);
-            let distances = {
-                let explicit = load_pair(memory, &mut operand, form.distance_bytes);
-                let explicit = explicit.ok_or_else(|| overrun(operand))?;
-                [0, 1].map(|k| explicit[k] & form.masks[k][0] | predicted[k] & form.masks[k][1])
-            };
-            *predicted = distances;
-            let values = load_pair(memory, &mut value, form.value_bytes).ok_or_else(|| overrun(value))?;
-            let values = [0, 1].map(|k| values[k] & form.value_masks[k]);
-            let operands = [0, 1].map(|k| if form.active[k] { index.wrapping_sub(distances[k]) } else { 0 });
-            for (active, operand) in form.active.into_iter().zip(operands) {
-                if active && (operand == 0 || operand >= index) {
-                    return Err(Flaw::Order { index, operand: operand & INDEX_MASK });
+        let (mut position, mut period) = (0, 0);
+        let mut change = periods.next();
+        while position < records {
+            if let Some((_, next)) = change.filter(|(from, _)| *from <= position) {
+                if next > position {
+                    return Err(damaged(periods_at, "a period begins before the block"));
                 }
+                period = next;
+                change = periods.next();
+                continue;
             }
-            each(form, operands, values);
+            let end = change.map_or(records, |(from, _)| from.min(records));
+            for position in position..end {
+                let number = self.sequence[position];
+                let Some(form) = self.forms.get(usize::from(number)) else {
+                    return Err(damaged(sequence_at, "a form is missing"));
+                };
+                let index = header.first_index + position as u64;
+                let before = self.operands[position - period];
+                let distances = load_pair(memory, &mut operand, form.distance_bytes);
+                let words = load_pair(memory, &mut value, form.value_bytes);
+                let (Some(distances), Some(words)) = (distances, words) else {
+                    return Err(damaged(operands_at, "distances or values run over the end"));
+                };
+                let operands = [0, 1].map(|k| {
+                    (before[k].wrapping_add(period as u64) & form.predicted[k])
+                        | (index.wrapping_sub(distances[k] & form.distance_masks[k]) & form.stored[k])
+                });
+                for (active, operand) in form.active.into_iter().zip(operands) {
+                    if active && (operand == 0 || operand >= index) {
+                        return Err(Flaw::Order { index, operand: operand & INDEX_MASK });
+                    }
+                }
+                let mut values = [0; 2];
+                for k in 0..2 {
+                    let source = form.sources[k];
+                    // The difference is out of range if the source lies before the block.
+                    let Some(sourced) = self.values.get(position.wrapping_sub(source.back())) else {
+                        return Err(damaged(sequence_at, "a value's source is not in the block"));
+                    };
+                    values[k] = (words[k] & form.value_masks[k]) | (sourced[source.slot()] & form.source_masks[k]);
+                }
+                self.operands[position] = operands;
+                self.values[position] = values;
+                each(form, operands, values);
+            }
+            position = end;
         }
         if (operand, value) != (values_at, values_end) {
-            let what =
-                format!("distances and values end at {operand} and {value}, not at {values_at} and {values_end}");
-            return Err(Flaw::Damaged { offset: operands_at, what });
+            return Err(damaged(operands_at, "distances or values are left over"));
         }
         Ok(header)
     }
 
     /// Checks a block's header and checksum and reads its forms.
     fn open(&mut self, memory: &[u8]) -> Result<BlockHeader, Flaw> {
-        let damaged = |offset, what: &str| Err(Flaw::Damaged { offset, what: what.to_owned() });
         let Some(header) = BlockHeader::from_bytes(memory) else {
-            return damaged(0, "no block begins here");
+            return Err(damaged(0, "no block begins here"));
         };
         let bytes = header.bytes();
         if bytes + SLACK as u64 > memory.len() as u64 {
-            return damaged(16, "the block is longer than the directory says");
+            return Err(damaged(16, "the block is longer than the directory says"));
         }
         let index_limit = header.first_index.checked_add(header.records.into());
         if header.records as usize > Chunk::RECORDS
             || header.forms as usize > MAX_FORMS
             || index_limit.is_none_or(|limit| limit > 1 << INDEX_BITS)
         {
-            return damaged(8, "the block's header is nonsense");
+            return Err(damaged(8, "the block's header is nonsense"));
         }
         let content = &memory[BLOCK_HEADER_BYTES..bytes as usize];
         if checksum(content) != header.checksum {
-            return damaged(32, "the checksum is wrong");
+            return Err(damaged(40, "the checksum is wrong"));
         }
-        self.predictor.clear();
         self.forms.clear();
-        let forms = content[..FORM_BYTES * header.forms as usize].chunks_exact(FORM_BYTES);
+        let forms = content[..EncodedForm::BYTES * header.forms as usize].chunks_exact(EncodedForm::BYTES);
         for (position, form) in forms.enumerate() {
-            let offset = BLOCK_HEADER_BYTES + FORM_BYTES * position;
+            let offset = BLOCK_HEADER_BYTES + EncodedForm::BYTES * position;
             self.forms.push(Form::new(form).map_err(|what| Flaw::Damaged { offset, what })?);
         }
         Ok(header)
     }
 }
 
-fn overrun(offset: usize) -> Flaw {
-    Flaw::Damaged { offset, what: "distances or values run over the end".to_owned() }
+fn damaged(offset: usize, what: &str) -> Flaw {
+    Flaw::Damaged { offset, what: what.to_owned() }
 }
 
 /// Loads two words of which the first `bytes` bytes count and are stepped over; `None` beyond the end of memory.
@@ -270,14 +309,15 @@ mod tests {
                 0 => records.push(Record::binary64(Operation::Mul, [index - 77, 0], [0.0, 0.25])),
                 1 => records.push(Record::binary64(Operation::Add, [index - 1, index - 90], [0.0; 2])),
                 2 => records.push(Record::binary64(Operation::Sub, [index - 1, index - 2], [0.0; 2])),
-                _ => records.push(Record::binary64(Operation::Sqrt, [index - 1, 0], [2.0, 0.0])),
+                _ => records.push(Record::binary64(Operation::Sqrt, [index - 1, 0], [index as f64, 0.0])),
             }
             if records.len() == Chunk::RECORDS {
                 break;
             }
         }
         let bytes = Encoder::new().encode(100, &records).1.len();
-        assert!(bytes < Chunk::RECORDS * (1 + 4) + 200, "{bytes}");
+        // Of four records one has a value that is new.
+        assert!(bytes < Chunk::RECORDS * 2 + 300, "{bytes}");
     }
 
     #[test]

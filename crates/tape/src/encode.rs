@@ -1,132 +1,99 @@
 //! From records to blocks: the encoder of the native format.
 //!
-//! A block stores, for each record, the number of its *form* and then only what the form leaves open. A form is an operation code with
-//! the class of each operand: passive, predicted, or given by its distance in 1 to 7 bytes. Distances (own index minus operand's
-//! index) are predicted to be those of the last time that the same sequence of operations came by, which holds in most loops. Of the
-//! operand values, those are stored that the partial derivatives with respect to active operands need.
+//! A block stores, for each record, the number of its *form*, and then only what the form leaves open. Programs spend their time in
+//! loops, so a form can say that an operand has the same distance (own index minus operand's index) as in the record one *period*
+//! earlier, and that an operand value is one that is in the block already: a loop invariant, or a value used by several operations.
+//! In a loop on a regular grid nothing is left open but the values that really are new; and as the sequence of forms then repeats with
+//! the same period, it costs next to nothing, too.
+//!
+//! Only such operand values count in the first place that the partial derivatives with respect to active operands need.
+//!
+//! The encoder decides what the period is at each place, and writes that down; the decoder knows nothing of the search.
 
-use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, checksum};
+use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, value_masks};
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, put_u32};
 use crate::operation::{BINARY32, Operation};
-use crate::record::{Chunk, INDEX_MASK, Record};
-
-/// Class of an operand whose distance is the predicted one. Smaller classes are the number of bytes of the distance; 0 is a passive
-/// operand.
-pub(crate) const PREDICTED: u8 = 8;
-
-/// Forms in a block; their numbers have one byte.
-pub(crate) const MAX_FORMS: usize = 256;
-
-/// Bytes of a form in a block.
-pub(crate) const FORM_BYTES: usize = 4;
+use crate::period::PeriodFinder;
+use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
+use crate::sequence;
 
 /// What an operation code demands of the encoder.
 #[derive(Clone, Copy)]
 struct Demand {
     /// Removes the operands that the operation does not have.
     masks: [u64; 2],
-    /// Bytes of the two values, by which operands are active (bit 0 the first, bit 1 the second).
-    value_bytes: [[u8; 2]; 4],
+    /// The bits of the two values that are kept, by which operands are active (bit 0 the first, bit 1 the second).
+    values: [[u64; 2]; 4],
 }
 
 /// [`Demand`]s of all codes. A code that names no operation keeps its operands, so that the reader can report it.
 static DEMANDS: [Demand; 256] = {
-    let mut demands = [Demand { masks: [INDEX_MASK; 2], value_bytes: [[0; 2]; 4] }; 256];
+    let mut demands = [Demand { masks: [INDEX_MASK; 2], values: [[0; 2]; 4] }; 256];
     let mut code = 0;
     while code < 256 {
         if let Some(operation) = Operation::from_code(code as u8) {
             let operands = operation.operands();
-            demands[code] = Demand {
-                masks: [if operands > 0 { INDEX_MASK } else { 0 }, if operands > 1 { INDEX_MASK } else { 0 }],
-                value_bytes: value_bytes(operation, code as u8 & BINARY32 != 0),
-            };
+            demands[code].masks =
+                [if operands > 0 { INDEX_MASK } else { 0 }, if operands > 1 { INDEX_MASK } else { 0 }];
+            let mut active = 0;
+            while active < 4 {
+                demands[code].values[active] = value_masks(operation, code as u8 & BINARY32 != 0, active);
+                active += 1;
+            }
         }
         code += 1;
     }
     demands
 };
 
-/// Bytes of the two values, by which operands are active.
-pub(crate) const fn value_bytes(operation: Operation, binary32: bool) -> [[u8; 2]; 4] {
-    let bytes = operation.value_bytes(binary32);
-    let mut table = [[0; 2]; 4];
-    let mut active = 0;
-    while active < 4 {
-        let needed = operation.needed(active & 1 != 0, active & 2 != 0);
-        table[active] = [
-            if needed & crate::operation::FIRST != 0 { bytes } else { 0 },
-            if needed & crate::operation::SECOND != 0 { bytes } else { 0 },
-        ];
-        active += 1;
-    }
-    table
-}
-
-/// Predicts operand distances. Encoder and decoder keep the same predictor, which a block starts empty.
-pub(crate) struct Predictor {
-    /// The last distances after each of the recent histories of operations.
-    distances: Box<[[u64; 2]; Predictor::ENTRIES]>,
-    /// Hash of the last operations and of which of their operands were active.
-    history: u32,
-}
-
-impl Predictor {
-    const ENTRIES: usize = 1024;
-    const HISTORY_SHIFT: u32 = 22;
-
-    pub(crate) fn new() -> Predictor {
-        Predictor { distances: Box::new([[0; 2]; Self::ENTRIES]), history: 0 }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.distances.fill([0; 2]);
-        self.history = 0;
-    }
-
-    /// Takes the next operation into account (`signature`: code and active operands) and returns the place of its predicted
-    /// distances, which are to be replaced by the real ones.
-    #[inline(always)]
-    pub(crate) fn predict(&mut self, signature: u32) -> &mut [u64; 2] {
-        // The shift makes the history forget: an operation has left the hash after 32 / 6 further ones.
-        self.history = (self.history << 6) ^ signature.wrapping_mul(0x9e37_79b1) >> 7;
-        let slot = self.history.wrapping_mul(0x85eb_ca6b) >> Self::HISTORY_SHIFT;
-        &mut self.distances[slot as usize % Self::ENTRIES]
-    }
-}
-
-/// Code and active operands of a form or record, as the [`Predictor`] takes them.
-#[inline(always)]
-pub(crate) fn signature(code: u8, first_active: bool, second_active: bool) -> u32 {
-    u32::from(code) << 2 | u32::from(second_active) << 1 | u32::from(first_active)
+/// What the encoder has to know of a form that it has used.
+#[derive(Clone, Copy, Default)]
+struct UsedForm {
+    /// Whether nothing is left open but values, so that the next period's record may have the same form.
+    steady: bool,
+    /// Bits of the operand words that must agree with those one period earlier.
+    compared: [u64; 2],
+    /// All ones for an active operand: its index moves on with the period.
+    moving: [u64; 2],
+    /// Bits of the values that are kept.
+    values: [u64; 2],
+    /// Bits of the values that must agree with their source.
+    sourced: [u64; 2],
+    sources: [Source; 2],
+    /// Bytes of the values that are stored.
+    stored: [u8; 2],
 }
 
 /// Encodes chunks. It allocates on creation only.
 pub(crate) struct Encoder {
-    predictor: Predictor,
-    /// Number of a form plus one by operation code and operand classes; 0 if the block does not have the form.
-    numbers: Box<[u16]>,
-    /// The block's forms.
-    forms: Vec<[u8; FORM_BYTES]>,
+    periods: PeriodFinder,
+    forms: FormTable,
+    /// Number of each record's form.
     form_of: Box<[u8]>,
-    operands: Box<[u8]>,
-    values: Box<[u8]>,
+    /// The values of each record as the decoder knows them: 0 where they are not needed.
+    kept: Box<[[u64; 2]]>,
+    operands: Area,
+    values: Area,
     block: Vec<u8>,
 }
 
 /// How many bytes an encoded block can have: with every record in a form that leaves everything open.
-const MAX_BLOCK_BYTES: usize = BLOCK_HEADER_BYTES + FORM_BYTES * MAX_FORMS + Chunk::RECORDS * (1 + 2 * 7 + 2 * 8) + 8;
+const MAX_BLOCK_BYTES: usize = BLOCK_HEADER_BYTES
+    + EncodedForm::BYTES * MAX_FORMS
+    + PERIOD_BYTES * PeriodFinder::MAX_CHANGES
+    + Chunk::RECORDS * (1 + 2 * 7 + 2 * 8)
+    + 64;
 
 impl Encoder {
     /// An encoder for blocks of up to [`Chunk::RECORDS`] records.
     pub(crate) fn new() -> Encoder {
-        // Distances and values are stored as whole words whose surplus is overwritten by the next: hence the slack.
-        let slack = 16;
         Encoder {
-            predictor: Predictor::new(),
-            numbers: vec![0; 1 << 16].into_boxed_slice(),
-            forms: Vec::with_capacity(MAX_FORMS),
+            periods: PeriodFinder::new(),
+            forms: FormTable::new(),
             form_of: vec![0; Chunk::RECORDS].into_boxed_slice(),
-            operands: vec![0; 14 * Chunk::RECORDS + slack].into_boxed_slice(),
-            values: vec![0; 16 * Chunk::RECORDS + slack].into_boxed_slice(),
+            kept: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
+            operands: Area::new(14 * Chunk::RECORDS),
+            values: Area::new(16 * Chunk::RECORDS),
             block: Vec::with_capacity(MAX_BLOCK_BYTES),
         }
     }
@@ -135,83 +102,247 @@ impl Encoder {
     /// with the one of `first_index`. Returns their number and the block.
     pub(crate) fn encode(&mut self, first_index: u64, records: &[Record]) -> (usize, &[u8]) {
         let records = &records[..records.len().min(Chunk::RECORDS)];
-        self.predictor.clear();
-        for [code, first, second, _] in self.forms.drain(..) {
-            self.numbers[form_key(code, first, second)] = 0;
-        }
-        let (mut operand_end, mut value_end) = (0, 0);
+        self.periods.clear();
+        self.forms.clear();
+        self.operands.end = 0;
+        self.values.end = 0;
         let mut count = 0;
-        for (record, form_of) in records.iter().zip(self.form_of.iter_mut()) {
-            let index = first_index + count as u64;
-            let code = record.code();
-            let demand = &DEMANDS[usize::from(code)];
-            let operands = [record.operand1 & demand.masks[0], record.operand2 & demand.masks[1]];
-            let active = [operands[0] != 0, operands[1] != 0];
-            let distances =
-                std::array::from_fn(|k| if active[k] { index.wrapping_sub(operands[k]) & INDEX_MASK } else { 0 });
-            let predicted = self.predictor.predict(signature(code, active[0], active[1]));
-            let explicit: [u8; 2] = std::array::from_fn(|k| {
-                if active[k] && predicted[k] != distances[k] {
-                    (71 - (distances[k] | 1).leading_zeros()) as u8 / 8
-                } else {
-                    0
-                }
-            });
-            let class: [u8; 2] =
-                std::array::from_fn(
-                    |k| {
-                        if active[k] && predicted[k] == distances[k] { PREDICTED } else { explicit[k] }
-                    },
-                );
-            *predicted = distances;
-
-            let number = &mut self.numbers[form_key(code, class[0], class[1])];
-            if *number == 0 {
-                if self.forms.len() == MAX_FORMS {
-                    break;
-                }
-                self.forms.push([code, class[0], class[1], 0]);
-                *number = self.forms.len() as u16;
+        while count < records.len() {
+            count = self.repeat(records, count);
+            if count == records.len() || !self.describe(first_index, records, count) {
+                break;
             }
-            *form_of = (*number - 1) as u8;
-
-            let value_bytes = demand.value_bytes[usize::from(active[0]) | usize::from(active[1]) << 1];
-            operand_end = append(&mut self.operands, operand_end, distances[0], explicit[0]);
-            operand_end = append(&mut self.operands, operand_end, distances[1], explicit[1]);
-            value_end = append(&mut self.values, value_end, record.value1, value_bytes[0]);
-            value_end = append(&mut self.values, value_end, record.value2, value_bytes[1]);
             count += 1;
         }
+        (count, self.assemble(first_index, count))
+    }
 
+    /// Encodes records that have the same form as the one a period earlier, from `position`. Returns the first that has not.
+    #[inline]
+    fn repeat(&mut self, records: &[Record], position: usize) -> usize {
+        let period = self.periods.current();
+        if period == 0 {
+            return position;
+        }
+        let earlier = position - period;
+        let (done, current) = records.split_at(position);
+        let count = current.len();
+        // The record a period earlier may be one of `current` already, hence no slice of its own.
+        let _ = done;
+        for k in 0..count {
+            let (record, before) = (&records[position + k], &records[earlier + k]);
+            let number = self.form_of[earlier + k];
+            let form = &self.forms.used[usize::from(number)];
+            let words = [(record.operand1, before.operand1), (record.operand2, before.operand2)];
+            let differs = [0, 1].map(|k| {
+                let (word, before) = words[k];
+                (word ^ before.wrapping_add(period as u64 & form.moving[k])) & form.compared[k]
+            });
+            let values = [record.value1 & form.values[0], record.value2 & form.values[1]];
+            let wrong = [0, 1].map(|slot| {
+                let source = form.sources[slot];
+                (values[slot] ^ self.kept[position + k - source.back()][source.slot()]) & form.sourced[slot]
+            });
+            if !form.steady || (differs[0] | differs[1] | wrong[0] | wrong[1]) != 0 {
+                return position + k;
+            }
+            self.form_of[position + k] = number;
+            self.kept[position + k] = values;
+            self.values.append(values[0], form.stored[0]);
+            self.values.append(values[1], form.stored[1]);
+        }
+        position + count
+    }
+
+    /// Encodes the record at `position`, whatever it is. Returns `false` if its form is one too many for the block.
+    fn describe(&mut self, first_index: u64, records: &[Record], position: usize) -> bool {
+        let record = &records[position];
+        let index = first_index + position as u64;
+        let code = record.code();
+        let demand = &DEMANDS[usize::from(code)];
+        let operands = [record.operand1 & demand.masks[0], record.operand2 & demand.masks[1]];
+        let active = operands.map(|operand| operand != 0);
+        let distances = operands.map(|operand| if operand == 0 { 0 } else { index.wrapping_sub(operand) & INDEX_MASK });
+        let period = self.periods.search(position, code, distances);
+
+        let before = &records[position - period];
+        let same_code = period > 0 && before.code() == code;
+        let predicted = [0, 1].map(|k| {
+            let word = [before.operand1, before.operand2][k] & demand.masks[k];
+            same_code && active[k] && word != 0 && word + period as u64 == operands[k]
+        });
+        let repeats = same_code && (0..2).all(|k| predicted[k] || !active[k]);
+        let class = [0, 1].map(|k| match (active[k], predicted[k]) {
+            (false, _) => 0,
+            (true, true) => PREDICTED,
+            (true, false) => significant_bytes(distances[k]),
+        });
+        let needed = demand.values[usize::from(active[0]) | usize::from(active[1]) << 1];
+        let values = [record.value1 & needed[0], record.value2 & needed[1]];
+        let sources = if repeats { self.sources(position, period, needed, values) } else { [Source::NONE; 2] };
+        let form = EncodedForm { code, class, sources };
+        let Some(number) = self.forms.number(form, demand, needed, repeats) else {
+            return false;
+        };
+        if !repeats {
+            self.periods.missed(position);
+        }
+        self.form_of[position] = number;
+        self.kept[position] = values;
+        let stored = self.forms.used[usize::from(number)].stored;
+        for k in 0..2 {
+            self.operands.append(distances[k], if predicted[k] { 0 } else { class[k] });
+            self.values.append(values[k], stored[k]);
+        }
+        true
+    }
+
+    /// Where in the block the needed values of a record are that repeats the one a period earlier.
+    ///
+    /// When that one was in its turn a repetition, what it had from a source is looked up there again and nothing is searched:
+    /// coincidences die out, and the search is made once for each operation of a loop.
+    fn sources(&self, position: usize, period: usize, needed: [u64; 2], values: [u64; 2]) -> [Source; 2] {
+        /// Records before this one that are searched for the same value.
+        const SEARCHED: usize = 48;
+        let before = &self.forms.used[usize::from(self.form_of[position - period])];
+        let holds = |source: Source, value: u64| self.kept[position - source.back()][source.slot()] == value;
+        [0, 1].map(|k| {
+            if needed[k] == 0 {
+                return Source::NONE;
+            }
+            if before.steady {
+                let kept = before.sources[k];
+                return if kept != Source::NONE && holds(kept, values[k]) { kept } else { Source::NONE };
+            }
+            let invariant = Source::new(period, k);
+            if holds(invariant, values[k]) {
+                return invariant;
+            }
+            // A zero is likely to be found by chance.
+            let near = 1..=SEARCHED.min(position);
+            let candidates = near.flat_map(|back| [Source::new(back, 0), Source::new(back, 1)]);
+            let found = candidates.filter(|_| values[k] != 0).find(|source| holds(*source, values[k]));
+            found.unwrap_or(Source::NONE)
+        })
+    }
+
+    /// Puts the block's parts together.
+    fn assemble(&mut self, first_index: u64, count: usize) -> &[u8] {
         self.block.clear();
         self.block.resize(BLOCK_HEADER_BYTES, 0);
-        self.block.extend_from_slice(self.forms.as_flattened());
-        self.block.extend_from_slice(&self.form_of[..count]);
-        self.block.extend_from_slice(&self.operands[..operand_end]);
-        self.block.extend_from_slice(&self.values[..value_end]);
+        for form in &self.forms.encoded {
+            self.block.extend_from_slice(&form.to_bytes());
+        }
+        let periods = self.periods.changes(count);
+        for (position, period) in periods {
+            let mut bytes = [0; PERIOD_BYTES];
+            put_u32(&mut bytes, 0, *position);
+            put_u32(&mut bytes, 4, *period);
+            self.block.extend_from_slice(&bytes);
+        }
+        let sequence_at = self.block.len();
+        sequence::encode(&self.form_of[..count], periods, &mut self.block);
+        let sequence_bytes = self.block.len() - sequence_at;
+        self.block.extend_from_slice(self.operands.bytes());
+        self.block.extend_from_slice(self.values.bytes());
         self.block.resize(self.block.len().next_multiple_of(8), 0);
         let header = BlockHeader {
             first_index,
             records: count as u32,
-            forms: self.forms.len() as u32,
-            operand_bytes: operand_end as u32,
-            value_bytes: value_end as u32,
+            forms: self.forms.encoded.len() as u32,
+            periods: periods.len() as u32,
+            sequence_bytes: sequence_bytes as u32,
+            operand_bytes: self.operands.end as u32,
+            value_bytes: self.values.end as u32,
             checksum: checksum(&self.block[BLOCK_HEADER_BYTES..]),
         };
         self.block[..BLOCK_HEADER_BYTES].copy_from_slice(&header.to_bytes());
-        (count, &self.block)
+        &self.block
     }
 }
 
-/// Position of a form in [`Encoder::numbers`].
-#[inline(always)]
-fn form_key(code: u8, first: u8, second: u8) -> usize {
-    usize::from(code) << 8 | usize::from(first) << 4 | usize::from(second)
+/// How many bytes a distance takes: at least 1.
+#[inline]
+fn significant_bytes(distance: u64) -> u8 {
+    (71 - (distance | 1).leading_zeros()) as u8 / 8
 }
 
-/// Stores `word` at `end` and returns the end of its first `bytes` bytes; what lies behind is surplus.
-#[inline(always)]
-fn append(area: &mut [u8], end: usize, word: u64, bytes: u8) -> usize {
-    area[end..end + 8].copy_from_slice(&word.to_le_bytes());
-    end + usize::from(bytes)
+/// Bytes that are appended one word's beginning after the other.
+struct Area {
+    memory: Box<[u8]>,
+    end: usize,
+}
+
+impl Area {
+    /// Whole words are stored, whose surplus is overwritten by the next one: hence the slack.
+    fn new(capacity: usize) -> Area {
+        Area { memory: vec![0; capacity + 8].into_boxed_slice(), end: 0 }
+    }
+
+    /// Appends the lowest `bytes` bytes of a word.
+    #[inline(always)]
+    fn append(&mut self, word: u64, bytes: u8) {
+        self.memory[self.end..self.end + 8].copy_from_slice(&word.to_le_bytes());
+        self.end += usize::from(bytes);
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[..self.end]
+    }
+}
+
+/// The forms of a block, by number and by content.
+struct FormTable {
+    encoded: Vec<EncodedForm>,
+    used: Box<[UsedForm; MAX_FORMS]>,
+    /// Open addressing: a form's number plus one, or 0 for none.
+    slots: Box<[u16; FormTable::SLOTS]>,
+}
+
+impl FormTable {
+    const SLOTS: usize = 4 * MAX_FORMS;
+
+    fn new() -> FormTable {
+        FormTable {
+            encoded: Vec::with_capacity(MAX_FORMS),
+            used: Box::new([UsedForm::default(); MAX_FORMS]),
+            slots: Box::new([0; Self::SLOTS]),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.encoded.clear();
+        self.slots.fill(0);
+    }
+
+    /// The number of a form, which is added if it is new; `None` if it does not fit in.
+    #[inline]
+    fn number(&mut self, form: EncodedForm, demand: &Demand, needed: [u64; 2], steady: bool) -> Option<u8> {
+        let hash = u64::from_le_bytes(form.to_bytes()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut slot = (hash >> 48) as usize % Self::SLOTS;
+        while self.slots[slot] != 0 {
+            let number = usize::from(self.slots[slot] - 1);
+            if self.encoded[number] == form {
+                return Some(number as u8);
+            }
+            slot = (slot + 1) % Self::SLOTS;
+        }
+        let number = self.encoded.len();
+        if number == MAX_FORMS {
+            return None;
+        }
+        self.slots[slot] = number as u16 + 1;
+        self.encoded.push(form);
+        let sourced = [0, 1].map(|k| if form.sources[k] == Source::NONE { 0 } else { needed[k] });
+        self.used[number] = UsedForm {
+            steady,
+            compared: [demand.masks[0] | 0xff << INDEX_BITS, demand.masks[1]],
+            moving: form.class.map(|class| if class == 0 { 0 } else { u64::MAX }),
+            values: needed,
+            sourced,
+            sources: form.sources,
+            stored: [0, 1].map(|k| if sourced[k] != 0 { 0 } else { needed[k].count_ones() as u8 / 8 }),
+        };
+        Some(number as u8)
+    }
 }

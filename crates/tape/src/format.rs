@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::TapeError;
+use crate::form::EncodedForm;
 
 /// First bytes of a tape in the native format. An exchange-format tape starts with a block of zeros.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89dgtape\n";
@@ -14,7 +15,9 @@ pub(crate) const BLOCK_MAGIC: [u8; 8] = *b"dgblock\n";
 /// Size of the file header; the first block follows.
 pub(crate) const HEADER_BYTES: usize = 128;
 /// Size of a block's header.
-pub(crate) const BLOCK_HEADER_BYTES: usize = 40;
+pub(crate) const BLOCK_HEADER_BYTES: usize = 48;
+/// Size of a change of the period: position and new period.
+pub(crate) const PERIOD_BYTES: usize = 8;
 /// Size of a directory entry.
 pub(crate) const ENTRY_BYTES: usize = 24;
 
@@ -183,6 +186,10 @@ pub(crate) struct BlockHeader {
     pub records: u32,
     /// Number of forms.
     pub forms: u32,
+    /// Number of changes of the period.
+    pub periods: u32,
+    /// Bytes of the sequence of forms.
+    pub sequence_bytes: u32,
     /// Bytes of operand distances.
     pub operand_bytes: u32,
     /// Bytes of values.
@@ -197,11 +204,11 @@ impl BlockHeader {
         let mut bytes = [0; BLOCK_HEADER_BYTES];
         bytes[..8].copy_from_slice(&BLOCK_MAGIC);
         put_u64(&mut bytes, 8, self.first_index);
-        put_u32(&mut bytes, 16, self.records);
-        put_u32(&mut bytes, 20, self.forms);
-        put_u32(&mut bytes, 24, self.operand_bytes);
-        put_u32(&mut bytes, 28, self.value_bytes);
-        put_u64(&mut bytes, 32, self.checksum);
+        let words = [self.records, self.forms, self.periods, self.sequence_bytes, self.operand_bytes, self.value_bytes];
+        for (word, position) in words.into_iter().zip((16..).step_by(4)) {
+            put_u32(&mut bytes, position, word);
+        }
+        put_u64(&mut bytes, 40, self.checksum);
         bytes
     }
 
@@ -211,17 +218,28 @@ impl BlockHeader {
             first_index: get_u64(bytes, 8),
             records: get_u32(bytes, 16),
             forms: get_u32(bytes, 20),
-            operand_bytes: get_u32(bytes, 24),
-            value_bytes: get_u32(bytes, 28),
-            checksum: get_u64(bytes, 32),
+            periods: get_u32(bytes, 24),
+            sequence_bytes: get_u32(bytes, 28),
+            operand_bytes: get_u32(bytes, 32),
+            value_bytes: get_u32(bytes, 36),
+            checksum: get_u64(bytes, 40),
         })
+    }
+
+    /// Sizes of the parts behind the header: forms, periods, sequence of forms, distances, values.
+    pub(crate) fn parts(&self) -> [u64; 5] {
+        [
+            EncodedForm::BYTES as u64 * u64::from(self.forms),
+            PERIOD_BYTES as u64 * u64::from(self.periods),
+            self.sequence_bytes.into(),
+            self.operand_bytes.into(),
+            self.value_bytes.into(),
+        ]
     }
 
     /// Size of the block with header and padding.
     pub(crate) fn bytes(&self) -> u64 {
-        let parts =
-            [4 * u64::from(self.forms), self.records.into(), self.operand_bytes.into(), self.value_bytes.into()];
-        (BLOCK_HEADER_BYTES as u64 + parts.iter().sum::<u64>()).next_multiple_of(8)
+        (BLOCK_HEADER_BYTES as u64 + self.parts().iter().sum::<u64>()).next_multiple_of(8)
     }
 }
 

@@ -136,9 +136,7 @@ impl Operation {
     #[inline]
     pub const fn needed(self, first_active: bool, second_active: bool) -> Needs {
         let [first, second] = self.needs();
-        self.shown()
-            | (if first_active { first } else { NOTHING })
-            | (if second_active { second } else { NOTHING })
+        self.shown() | (if first_active { first } else { NOTHING }) | (if second_active { second } else { NOTHING })
     }
 
     /// The values that are kept although no partial derivative needs them: a declared variable's own value, as its first operand value,
