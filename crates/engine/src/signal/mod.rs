@@ -231,6 +231,9 @@ fn enter_handler(context: &mut Context, arrived: &Arrived, action: Action) {
     }
     crate::tool().signal_frame_saved(context, built.registers);
     context.rip = action.handler;
+    // The block that was left last does not lead to the handler.
+    context.link_from = None;
+    context.fill_lookup = false;
     context.set_reg(Gpr::Rsp, built.frame);
     context.set_reg(Gpr::Rdi, arrived.signal as u64);
     context.set_reg(Gpr::Rsi, built.information);
