@@ -1,5 +1,6 @@
 //! The loop that runs application code: enter the code cache, see why it was left, act, go on.
 
+use std::cell::Cell;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::cache;
@@ -291,6 +292,11 @@ fn raise(context: &mut Context, address: u64, fault: Fault) {
     }
 }
 
+thread_local! {
+    /// The IFUNC resolver that this thread is about to run to its return, or 0.
+    static RESOLVING: Cell<u64> = const { Cell::new(0) };
+}
+
 /// Helper at the entry of a hooked function.
 pub(crate) fn function_entered(context: &mut Context, address: u64) -> HelperNext {
     match hooks::hook_at(address) {
@@ -298,6 +304,11 @@ pub(crate) fn function_entered(context: &mut Context, address: u64) -> HelperNex
             HelperNext::Leave
         }
         Some(Hook::IfuncResolver(name)) => {
+            // The resolver's first block, run from here, comes by once more: then it continues.
+            if RESOLVING.replace(address) == address {
+                RESOLVING.set(0);
+                return HelperNext::Resume;
+            }
             let version = context.version;
             if run_to_return(context, version) {
                 hooks::resolved(name, context.reg(Gpr::Rax));
