@@ -26,7 +26,7 @@ struct Check {
 }
 
 const CHECKS: &[Check] = &[
-    Check { name: "format", arguments: &["fmt", "--all", "--", "--check"], environment: &[] },
+    Check { name: "format", arguments: &["fmt", "--all", "--", "--check", "-l"], environment: &[] },
     Check {
         name: "lints",
         arguments: &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
@@ -34,8 +34,8 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "documentation",
-        arguments: &["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"],
-        environment: &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")],
+        arguments: &["doc", "--workspace", "--no-deps", "--quiet"],
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
 ];
 
