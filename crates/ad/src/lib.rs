@@ -5,4 +5,7 @@ pub mod bit_tricks;
 pub mod ir;
 pub mod lift;
 pub mod math;
+pub mod recording;
 pub mod shadow;
+
+pub use recording::{Recorder, Settings};

@@ -119,7 +119,7 @@ pub fn run(
 }
 
 /// Prints a message of ours.
-pub(crate) fn report(message: &str) {
+pub fn report(message: &str) {
     // Not `eprintln`: a closed standard error must not become a panic.
     let text = format!("derivgrind: {message}\n");
     // SAFETY: a plain write of a valid buffer.

@@ -6,6 +6,7 @@ use crate::translate::{Block, Emitter, Scratch};
 /// Which translation of a block is meant. The engine keeps versions apart and gives them no meaning;
 /// each tool numbers its own, below [`VERSIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
 pub struct Version(pub u8);
 
 /// How many versions of a block a tool can tell apart.

@@ -12,7 +12,7 @@ use super::operand::{self, Reach, context_memory};
 use super::registers::{self, RegisterSet, general, general_number};
 use super::trampolines::{self, VectorWidth};
 use crate::context::{Context, Gpr};
-use crate::hooks;
+use crate::hooks::{self, Hook};
 use crate::tool::{Tool, Version};
 
 /// What happens after a helper.
@@ -167,7 +167,13 @@ pub(crate) fn translate(
         scratch_vector: Vec::new(),
     };
     emitter.note_state();
-    if tool.hooks_version(version) && hooks::hook_at(block.address).is_some() {
+    let hooked = match hooks::hook_at(block.address) {
+        // Programs resolve their functions at start-up, in whatever version they start.
+        Some(Hook::IfuncResolver(_)) => true,
+        Some(Hook::Function(_)) => tool.hooks_version(version),
+        None => false,
+    };
+    if hooked {
         emitter.call_helper(crate::dispatcher::function_entered, block.address);
     }
     if instrumented {
@@ -222,6 +228,11 @@ impl<'a> Emitter<'a> {
     /// The k-th reserved vector register, as its XMM form.
     pub fn scratch_vector(&self, k: usize) -> Register {
         registers::xmm(usize::from(self.scratch_vector[k]))
+    }
+
+    /// Whether a general register is reserved as scratch.
+    pub fn is_scratch(&self, register: Register) -> bool {
+        self.scratch_general.contains(&register)
     }
 
     fn spill_scratch(&mut self) {
@@ -282,10 +293,21 @@ impl<'a> Emitter<'a> {
 
     // --- instructions of the application ---
 
+    /// What is emitted from now on belongs to instruction `index`: a fault or helper there finds the application before it.
+    pub fn begin(&mut self, index: usize) {
+        let address = self.block.instructions()[index].ip();
+        if self.address != address {
+            self.end_instruction();
+            self.address = address;
+            self.copied = false;
+            self.note_state();
+        }
+    }
+
     /// Emits application instruction `index` itself.
     pub fn copy(&mut self, index: usize) {
         let instruction = &self.block.instructions()[index];
-        self.begin_instruction(index);
+        self.prepare(index);
         let position_dependent = operand::has_memory(instruction)
             && (self.state.prepared.is_some() || instruction.is_ip_rel_memory_operand());
         if !position_dependent {
@@ -323,20 +345,15 @@ impl<'a> Emitter<'a> {
     }
 
     fn operand_in(&mut self, index: usize, offset: i64, segment: Register) -> MemoryOperand {
-        self.begin_instruction(index);
+        self.prepare(index);
         let instruction = &self.block.instructions()[index];
         operand::operand_with(instruction, self.state.prepared, offset, segment)
     }
 
-    /// Makes `index` the instruction that emitted code belongs to, and its memory operand reachable.
-    fn begin_instruction(&mut self, index: usize) {
+    /// Makes the memory operand of instruction `index` reachable.
+    fn prepare(&mut self, index: usize) {
+        self.begin(index);
         let instruction = &self.block.instructions()[index];
-        if self.address != instruction.ip() {
-            self.end_instruction();
-            self.address = instruction.ip();
-            self.copied = false;
-            self.note_state();
-        }
         if self.state.prepared.is_some() || !operand::has_memory(instruction) {
             return;
         }
@@ -400,6 +417,20 @@ impl<'a> Emitter<'a> {
             self.asm.load(register, spill_slot(register));
             self.note_state();
         }
+    }
+
+    /// Puts a register of the application aside, to use it otherwise for a few instructions. It must not be a scratch register.
+    pub fn put_aside(&mut self, register: Register) {
+        self.asm.store(spill_slot(register), register);
+        self.state.spilled |= 1 << register.number();
+        self.note_state();
+    }
+
+    /// Brings back a register that [`Emitter::put_aside`] has put aside.
+    pub fn bring_back(&mut self, register: Register) {
+        self.asm.load(register, spill_slot(register));
+        self.state.spilled &= !(1 << register.number());
+        self.note_state();
     }
 
     // --- flags ---
@@ -549,6 +580,12 @@ impl<'a> Emitter<'a> {
     }
 
     fn emit_helper(&mut self, helper: Helper, payload: u64, resume: Label) {
+        self.call_helper_here(helper, payload);
+        self.asm.jump(resume);
+    }
+
+    /// As [`Emitter::call_helper`], for code that is cold itself: the call stands right here.
+    pub fn call_helper_here(&mut self, helper: Helper, payload: u64) {
         self.emit_restores();
         let address = self.address;
         let kind = ExitKind::Helper {
@@ -565,7 +602,6 @@ impl<'a> Emitter<'a> {
             *resume = resumed_at;
         }
         self.emit_spills_again();
-        self.asm.jump(resume);
     }
 
     /// After a helper: the state as the code at the resume point expects it.

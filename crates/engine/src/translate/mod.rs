@@ -11,11 +11,13 @@ mod operand;
 pub mod registers;
 pub(crate) mod trampolines;
 
-pub use assembler::{Condition, Label};
+pub use assembler::{Assembler, Condition, Label};
 pub use block::{Block, BlockEnd, Emulated, Fault, Scratch};
 pub use client_request::Request;
+pub use trampolines::{XsaveLayout, xsave_layout};
 pub use emitter::{Emitter, Helper, HelperNext};
 pub use liveness::STATUS_FLAGS;
+pub use operand::{context_indexed, context_memory, memory};
 pub use null::NullTool;
 
 pub(crate) use emitter::{Exit, ExitKind, LookupSite, Recovery, translate};

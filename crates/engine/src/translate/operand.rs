@@ -1,6 +1,6 @@
 //! Memory operands: of the context, of the application, and of its shadow.
 
-use iced_x86::{Code, Instruction, MemoryOperand, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, MemoryOperand, OpKind, Register};
 
 use super::registers::{RegisterSet, general};
 use crate::context;
@@ -159,12 +159,4 @@ pub(super) fn overwritten_destination(instruction: &Instruction) -> Option<Regis
         && destination != instruction.memory_index().full_register()
         && destination != Register::RSP;
     free.then_some(destination)
-}
-
-/// Whether operand `index` is written according to iced's tables.
-pub fn writes(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
 }

@@ -72,6 +72,11 @@ impl RegisterSet {
     }
 }
 
+/// Whether the processor has AVX, enabled by the operating system.
+pub fn has_avx() -> bool {
+    super::trampolines::vector_width() != super::trampolines::VectorWidth::Xmm
+}
+
 /// Hardware number of the general register that `register` is a part of.
 pub fn general_number(register: Register) -> Option<usize> {
     register.is_gpr().then(|| register.full_register().number())

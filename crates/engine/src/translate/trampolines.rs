@@ -21,8 +21,6 @@ pub(crate) struct Trampolines {
     pub exit: u64,
     /// Returns from `enter` without saving: the context already holds the application's state.
     pub abandon: u64,
-    /// From here on up to `end` the application's state is being saved or loaded.
-    pub start: u64,
     /// End of the trampolines.
     pub end: u64,
 }
@@ -118,7 +116,6 @@ pub(crate) fn install(base: u64) -> Vec<u8> {
         enter,
         exit,
         abandon,
-        start: base,
         end,
     });
     asm.finish()
@@ -217,7 +214,7 @@ fn general_slot(number: usize) -> MemoryOperand {
 
 /// Offsets of extended components in a standard XSAVE image.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct XsaveLayout {
+pub struct XsaveLayout {
     /// Upper halves of YMM0..YMM15.
     pub ymm_high: usize,
     /// Upper halves of ZMM0..ZMM15.
@@ -225,7 +222,7 @@ pub(crate) struct XsaveLayout {
 }
 
 /// The processor's layout (CPUID leaf 0xd).
-pub(crate) fn xsave_layout() -> &'static XsaveLayout {
+pub fn xsave_layout() -> &'static XsaveLayout {
     static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
     LAYOUT.get_or_init(|| {
         // SAFETY: cpuid is available on every amd64 processor.
