@@ -18,6 +18,7 @@ impl State {
     fn replace(&mut self, mapping: Mapping, aftermath: &mut Aftermath) -> Result<(), i32> {
         let range = mapping.start..mapping.end;
         let shadowed = shadow::map(range.clone(), shadow_layers());
+        self.new_alias(&mapping, aftermath);
         aftermath.gone.extend(self.map.remove(range.clone()));
         if let Err(error) = shadowed {
             let _ = host::unmap(range.clone());
@@ -34,6 +35,7 @@ impl State {
 
     /// Unmaps `range` and its shadow.
     fn release(&mut self, range: Range<u64>, aftermath: &mut Aftermath) -> Result<(), i32> {
+        self.release_guards(range.clone(), aftermath);
         host::unmap(range.clone())?;
         shadow::unmap(range.clone(), shadow_layers());
         aftermath.gone.extend(self.map.remove(range.clone()));
@@ -80,13 +82,12 @@ pub fn map(hint: u64, length: u64, protection: i32, flags: i32, descriptor: RawF
         return Err(libc::ENOMEM);
     }
     let range = start..start + length;
+    state.release_guards(range.clone(), &mut aftermath);
     host::map(range.clone(), access.host_bits(), flags, if anonymous { -1 } else { descriptor }, offset)?;
     let kind = origin.map_or(Kind::Anonymous, |origin| Kind::File { origin, offset });
     let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
     let mapping = Mapping { shared, ..Mapping::private(range, access, kind) };
     let outcome = state.replace(mapping, &mut aftermath);
-    drop(state);
-    aftermath.announce();
     outcome.map(|()| start)
 }
 
@@ -135,7 +136,6 @@ pub fn unmap(start: u64, length: u64) -> Result<(), i32> {
     }
     let mut aftermath = Aftermath::default();
     let outcome = state().release(range, &mut aftermath);
-    aftermath.announce();
     outcome
 }
 
@@ -162,6 +162,7 @@ pub fn protect(start: u64, length: u64, protection: i32) -> Result<(), i32> {
         if !state.map.is_covered(range.clone()) {
             return Err(libc::ENOMEM);
         }
+        state.release_guards(range.clone(), &mut aftermath);
         host::protect(range.clone(), access.host_bits())?;
         aftermath.changed = state.map.protect(range.clone(), access);
         if access.execute {
@@ -172,7 +173,6 @@ pub fn protect(start: u64, length: u64, protection: i32) -> Result<(), i32> {
             }
         }
     }
-    aftermath.announce();
     Ok(())
 }
 
@@ -192,6 +192,7 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
     let mut aftermath = Aftermath::default();
     let mut state = state();
     let mapping = state.map.at(start).cloned().ok_or(libc::EFAULT)?;
+    state.release_guards(old.clone(), &mut aftermath);
     if old.end > mapping.end {
         return Err(libc::EFAULT);
     }
@@ -203,8 +204,6 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
     if in_place && new_length <= old_length {
         let outcome =
             if new_length < old_length { state.release(start + new_length..old.end, &mut aftermath) } else { Ok(()) };
-        drop(state);
-        aftermath.announce();
         return outcome.map(|()| start);
     }
     let room = old.end..start.checked_add(new_length).unwrap_or(u64::MAX);
@@ -214,8 +213,6 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
         grown.kind = mapping.kind.advanced(room.start - mapping.start);
         (grown.start, grown.end) = (room.start, room.end);
         let outcome = state.replace(grown, &mut aftermath);
-        drop(state);
-        aftermath.announce();
         return outcome.map(|()| start);
     }
     if !may_move {
@@ -232,6 +229,7 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
         let request = Request { length: new_length, protection: mapping.protection, flags, descriptor: None };
         state.place(&request).ok_or(libc::ENOMEM)?
     };
+    state.release_guards(target..target + new_length, &mut aftermath);
     call_mremap(&old, new_length, flags | libc::MREMAP_FIXED, target)?;
     let moved = Mapping {
         start: target,
@@ -253,8 +251,6 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
             state.freed(&old);
         }
     }
-    drop(state);
-    aftermath.announce();
     outcome.map(|()| target)
 }
 
@@ -278,6 +274,8 @@ pub fn advise(start: u64, length: u64, advice: i32) -> Result<(), i32> {
         && matches!(outcome, Ok(()) | Err(libc::ENOMEM))
     {
         super::clear_shadow(range.start, range.end - range.start);
+        let mut aftermath = Aftermath::default();
+        aftermath.changed = state().map.overlapping(range).cloned().collect();
     }
     outcome
 }
@@ -317,8 +315,6 @@ pub fn change_break(wanted: u64) -> u64 {
         state.heap.end = wanted;
     }
     let end = state.heap.end;
-    drop(state);
-    aftermath.announce();
     end
 }
 
@@ -354,14 +350,13 @@ pub fn attach_segment(identifier: i32, address: u64, flags: i32) -> Result<u64, 
         }
         rounded
     };
+    state.release_guards(start..start + length, &mut aftermath);
     let arguments = [identifier as u64, start, (flags | libc::SHM_REMAP) as u64, 0, 0, 0];
     // SAFETY: the range lies in the application window.
     result(unsafe { syscall(libc::SYS_shmat, arguments) })?;
     let kind = Kind::SharedSegment { identifier, attached_at: start };
     let mapping = Mapping { shared: true, ..Mapping::private(start..start + length, access, kind) };
     let outcome = state.replace(mapping, &mut aftermath);
-    drop(state);
-    aftermath.announce();
     outcome.map(|()| start)
 }
 
@@ -383,7 +378,5 @@ pub fn detach_segment(address: u64) -> Result<(), i32> {
     for part in parts {
         state.release(part, &mut aftermath)?;
     }
-    drop(state);
-    aftermath.announce();
     Ok(())
 }

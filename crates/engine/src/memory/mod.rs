@@ -4,6 +4,7 @@
 //! loses it in the same step, so that an access to mapped application memory never finds its shadow missing.
 
 mod calls;
+pub(crate) mod guard;
 mod host;
 mod map;
 mod place;
@@ -67,6 +68,8 @@ struct State {
     anonymous_hint: u64,
     /// The same for the region within reach of absolute 32-bit displacements.
     near_hint: u64,
+    /// Pages that are write-protected because code has been translated from them.
+    guards: guard::Guards,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
@@ -75,6 +78,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     size_limit: u64::MAX,
     anonymous_hint: place::ANONYMOUS.start,
     near_hint: place::NEAR.start,
+    guards: guard::Guards::new(),
 });
 
 /// Number of shadow layers, beside the lock because clearing shadow needs nothing else.
@@ -142,8 +146,13 @@ pub fn heap() -> Range<u64> {
 }
 
 /// End of the contiguous bytes from `address` on that can be read and executed; `None` if the first cannot.
+///
+/// For the translator: if the program can write to the code there, it is guarded, and translations are invalidated when it does.
 pub fn executable_until(address: u64) -> Option<u64> {
-    state().map.executable_until(address)
+    let mut state = state();
+    let end = state.map.executable_until(address)?;
+    state.guard(address);
+    Some(end)
 }
 
 /// Whether `range` lies in private file mappings that have never been writable: the program cannot have stored anything there.
@@ -195,7 +204,8 @@ fn file_origin(descriptor: RawFd) -> Option<Arc<FileOrigin>> {
     Some(Arc::new(FileOrigin { path: path.into_boxed_path(), device: status.st_dev, inode: status.st_ino }))
 }
 
-/// Side effects of a change that have to wait until the lock is released.
+/// Side effects of a change that have to wait until the lock is released: they take place when this is dropped, so it must be
+/// declared before the lock is taken.
 #[derive(Default)]
 struct Aftermath {
     /// Parts that are gone or not as they were before.
@@ -204,13 +214,18 @@ struct Aftermath {
     changed: Vec<Mapping>,
     /// New mappings of executable files.
     appeared: Vec<Mapping>,
+    /// Code whose content may have changed.
+    stale: Vec<Range<u64>>,
 }
 
-impl Aftermath {
+impl Drop for Aftermath {
     /// Tells the code cache and the symbol hooks.
-    fn announce(self) {
+    fn drop(&mut self) {
         for mapping in self.gone.iter().chain(&self.changed).filter(|mapping| mapping.protection.execute) {
             crate::cache::invalidate(mapping.start, mapping.end);
+        }
+        for range in &self.stale {
+            crate::cache::invalidate(range.start, range.end);
         }
         for mapping in self.gone.iter().filter(|mapping| mapping.protection.execute) {
             if matches!(mapping.kind, Kind::File { .. }) {

@@ -5,7 +5,7 @@ use std::ffi::{CString, OsString};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStringExt;
 
-use super::{APP_END, PAGE};
+use super::{APP_END, PAGE, SHADOW_STRIDE};
 
 /// The address is not mapped with the access that was needed: `EFAULT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,9 +65,30 @@ pub fn read_bytes(address: u64, into: &mut [u8]) -> Result<(), Fault> {
 pub fn write_bytes(address: u64, bytes: &[u8]) -> Result<(), Fault> {
     check_window(address, bytes.len())?;
     // SAFETY: the destination lies in the application window, which holds no Rust objects; the routine stops at a fault.
-    match unsafe { derivgrind_copy(address as *mut u8, bytes.as_ptr(), bytes.len()) } {
-        0 => Ok(()),
-        rest => Err(Fault(address + (bytes.len() - rest) as u64)),
+    let copy = || unsafe { derivgrind_copy(address as *mut u8, bytes.as_ptr(), bytes.len()) };
+    let mut rest = copy();
+    if rest != 0 && super::guard::release(address..address + bytes.len() as u64) {
+        rest = copy();
+    }
+    if rest == 0 { Ok(()) } else { Err(Fault(address + (bytes.len() - rest) as u64)) }
+}
+
+/// Reads the first shadow layer of application memory. What is not mapped reads as passive.
+pub fn read_shadow(address: u64, into: &mut [u8]) {
+    into.fill(0);
+    if check_window(address, into.len()).is_ok() {
+        let from = (address + SHADOW_STRIDE) as *const u8;
+        // SAFETY: the destination is ours; the routine stops at a fault.
+        unsafe { derivgrind_copy(into.as_mut_ptr(), from, into.len()) };
+    }
+}
+
+/// Writes the first shadow layer of application memory, as far as it is mapped.
+pub fn write_shadow(address: u64, bytes: &[u8]) {
+    if check_window(address, bytes.len()).is_ok() {
+        let to = (address + SHADOW_STRIDE) as *mut u8;
+        // SAFETY: the destination lies in the shadow range, which holds no Rust objects; the routine stops at a fault.
+        unsafe { derivgrind_copy(to, bytes.as_ptr(), bytes.len()) };
     }
 }
 

@@ -159,7 +159,20 @@ pub fn deliver_pending(context: &mut Context) {
     signals.temporary_mask.set(None);
 }
 
+/// Whether a fault is the engine's business: a write to code that has been translated. The instruction then is executed again.
+fn is_write_to_guarded_code(arrived: &Arrived) -> bool {
+    /// Bit of the page-fault error code.
+    const WRITE: u64 = 2;
+    let Some(detail) = arrived.fault.filter(|_| arrived.signal == libc::SIGSEGV) else { return false };
+    arrived.code() == SEGV_ACCERR
+        && detail.error & WRITE != 0
+        && crate::memory::guard::release_for_write(detail.address)
+}
+
 fn deliver(context: &mut Context, arrived: Arrived) {
+    if is_write_to_guarded_code(&arrived) {
+        return;
+    }
     let signals = &thread::state(context).signals;
     let blocked = signals.temporary_mask.get().unwrap_or(signals.mask.get()) & bit(arrived.signal) != 0;
     let mut chosen = action::action(arrived.signal);

@@ -29,6 +29,11 @@ pub struct Arrived {
 }
 
 impl Arrived {
+    /// `si_code`.
+    pub fn code(&self) -> i32 {
+        i32::from_ne_bytes([self.information[8], self.information[9], self.information[10], self.information[11]])
+    }
+
     /// The signal information of a fault at `address`.
     pub fn fault(signal: i32, code: i32, address: u64, detail: FaultDetail) -> Arrived {
         let mut information = [0u8; SIGINFO_BYTES];

@@ -15,6 +15,7 @@ pub use descriptors::protect_descriptor;
 use raw::Interruption;
 
 use crate::context::{Context, Gpr};
+use crate::memory::{APP_END, guard};
 use crate::signal::SYSCALL_BYTES;
 use crate::thread;
 
@@ -106,7 +107,13 @@ fn finish(context: &mut Context, value: i64) {
 pub(crate) fn pass(context: &mut Context, number: i64, arguments: Arguments) -> Outcome {
     let queued = thread::state(context).signals.queue.waiting();
     // SAFETY: the call is the application's. Those that could touch derivgrind's own memory or descriptors are intercepted.
-    match unsafe { raw::interruptible(number, &arguments, queued) } {
+    let call = || unsafe { raw::interruptible(number, &arguments, queued) };
+    let mut outcome = call();
+    if outcome == Ok(-i64::from(libc::EFAULT)) && guard::release(0..APP_END) {
+        // The kernel wanted to write to code that has been translated.
+        outcome = call();
+    }
+    match outcome {
         Ok(value) => {
             if crate::memory::shadow_layers() != 0 {
                 writes::clear(number, &arguments, value);
