@@ -96,33 +96,13 @@ pub fn outputs<T: Real>(variables: &[T]) {
 /// A variable's index: 0 if it is passive or if nothing is recorded.
 pub fn index<T: Real>(variable: &T) -> Index {
     let mut index: Index = 0;
-    request(
-        0,
-        Number::GetIndex,
-        [
-            address(variable),
-            (&raw mut index).addr() as u64,
-            size_of::<T>() as u64,
-            0,
-            0,
-        ],
-    );
+    request(0, Number::GetIndex, [address(variable), (&raw mut index).addr() as u64, size_of::<T>() as u64, 0, 0]);
     index
 }
 
 /// Gives a variable an index, such as one of [`new_index`]; 0 makes it passive.
 pub fn set_index<T: Real>(variable: &mut T, index: Index) {
-    request(
-        0,
-        Number::SetIndex,
-        [
-            address(variable),
-            (&raw const index).addr() as u64,
-            size_of::<T>() as u64,
-            0,
-            0,
-        ],
-    );
+    request(0, Number::SetIndex, [address(variable), (&raw const index).addr() as u64, size_of::<T>() as u64, 0, 0]);
 }
 
 /// Records an operation by hand: its operands' indices, the partial derivatives with respect to them, the result's value.
@@ -137,53 +117,25 @@ pub fn new_index(operands: [Index; 2], derivatives: [f64; 2], value: f64) -> Ind
         (&raw mut created).addr() as u64,
         (&raw const value).addr() as u64,
     ];
-    request(
-        0,
-        Number::NewIndexNoActivityAnalysis,
-        [addresses.as_ptr().addr() as u64, 0, 0, 0, 0],
-    );
+    request(0, Number::NewIndexNoActivityAnalysis, [addresses.as_ptr().addr() as u64, 0, 0, 0, 0]);
     created
 }
 
 /// Appends an index to an index file.
 pub fn index_to_file(file: IndexFile, index: Index) {
-    request(
-        0,
-        Number::IndexToFile,
-        [file as u64, (&raw const index).addr() as u64, 0, 0, 0],
-    );
+    request(0, Number::IndexToFile, [file as u64, (&raw const index).addr() as u64, 0, 0, 0]);
 }
 
 /// A variable's dot value in forward mode, otherwise 0.
 pub fn dot_value<T: Real>(variable: &T) -> T {
     let mut dot = T::ZERO;
-    request(
-        0,
-        Number::GetDotValue,
-        [
-            address(variable),
-            (&raw mut dot).addr() as u64,
-            size_of::<T>() as u64,
-            0,
-            0,
-        ],
-    );
+    request(0, Number::GetDotValue, [address(variable), (&raw mut dot).addr() as u64, size_of::<T>() as u64, 0, 0]);
     dot
 }
 
 /// Sets a variable's dot value in forward mode.
 pub fn set_dot_value<T: Real>(variable: &mut T, dot: T) {
-    request(
-        0,
-        Number::SetDotValue,
-        [
-            address(variable),
-            (&raw const dot).addr() as u64,
-            size_of::<T>() as u64,
-            0,
-            0,
-        ],
-    );
+    request(0, Number::SetDotValue, [address(variable), (&raw const dot).addr() as u64, size_of::<T>() as u64, 0, 0]);
 }
 
 /// While it lives, nothing that the thread computes is differentiated, and its results are passive.

@@ -64,11 +64,7 @@ fn compile(compiler: &str, options: &[&str], sources: &[&str], output: &Path) {
         .args(sources)
         .arg("-o")
         .arg(output));
-    assert!(
-        result.status.success(),
-        "{compiler} {options:?}:\n{}",
-        String::from_utf8_lossy(&result.stderr)
-    );
+    assert!(result.status.success(), "{compiler} {options:?}:\n{}", String::from_utf8_lossy(&result.stderr));
 }
 
 fn every_standard(compiler: &str, language: &str, standards: &[&str]) {
@@ -78,23 +74,10 @@ fn every_standard(compiler: &str, language: &str, standards: &[&str]) {
         for optimisation in OPTIMISATIONS {
             let standard = format!("-std={standard}");
             let options = ["-x", language, &standard, optimisation];
-            compile(
-                compiler,
-                &options,
-                &["all_macros.c", "other_unit.c"],
-                &program,
-            );
+            compile(compiler, &options, &["all_macros.c", "other_unit.c"], &program);
             let result = run(&mut Command::new(&program));
-            assert!(
-                result.status.success(),
-                "{compiler} {options:?}: {}",
-                result.status
-            );
-            assert_eq!(
-                String::from_utf8_lossy(&result.stdout),
-                NATIVE_OUTPUT,
-                "{compiler} {options:?}"
-            );
+            assert!(result.status.success(), "{compiler} {options:?}: {}", result.status);
+            assert_eq!(String::from_utf8_lossy(&result.stdout), NATIVE_OUTPUT, "{compiler} {options:?}");
         }
     }
 }
@@ -121,34 +104,19 @@ fn clang_cpp() {
 
 /// The number of places where the bytes occur in a file.
 fn occurrences(file: &Path, bytes: &[u8]) -> usize {
-    std::fs::read(file)
-        .unwrap()
-        .windows(bytes.len())
-        .filter(|window| window == &bytes)
-        .count()
+    std::fs::read(file).unwrap().windows(bytes.len()).filter(|window| window == &bytes).count()
 }
 
 /// The tool looks for these very bytes, whatever the assembler syntax of the compilation.
 #[test]
 fn exact_bytes() {
-    const AMD64: &[u8] =
-        b"\x48\xc1\xc7\x03\x48\xc1\xc7\x0d\x48\xc1\xc7\x3d\x48\xc1\xc7\x33\x48\x87\xdb";
+    const AMD64: &[u8] = b"\x48\xc1\xc7\x03\x48\xc1\xc7\x0d\x48\xc1\xc7\x3d\x48\xc1\xc7\x33\x48\x87\xdb";
     const X86: &[u8] = b"\xc1\xc7\x03\xc1\xc7\x0d\xc1\xc7\x1d\xc1\xc7\x13\x87\xdb";
     let temporary = tempfile::tempdir().unwrap();
     let object = temporary.path().join("object.o");
     for compiler in ["gcc", "clang"] {
-        for (option, bytes) in [
-            ("-m64", AMD64),
-            ("-m32", X86),
-            ("-masm=att", AMD64),
-            ("-masm=intel", AMD64),
-        ] {
-            compile(
-                compiler,
-                &[option, "-c", "-O2", "-ffreestanding"],
-                &["other_unit.c"],
-                &object,
-            );
+        for (option, bytes) in [("-m64", AMD64), ("-m32", X86), ("-masm=att", AMD64), ("-masm=intel", AMD64)] {
+            compile(compiler, &[option, "-c", "-O2", "-ffreestanding"], &["other_unit.c"], &object);
             // Input: new index, set index, to file. Output: get index, new index, to file. And the question for Valgrind.
             assert_eq!(occurrences(&object, bytes), 7, "{compiler} {option}");
         }

@@ -26,8 +26,5 @@ fn results_are_the_defaults() {
     assert_eq!(dg::dot_value(&x), 0.0);
     let _outer = dg::disable();
     let _inner = dg::disable();
-    assert_eq!(
-        dg::sequence::request(41, dg::sequence::Number::GetMode, [0; 5]),
-        41
-    );
+    assert_eq!(dg::sequence::request(41, dg::sequence::Number::GetMode, [0; 5]), 41);
 }

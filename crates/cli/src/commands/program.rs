@@ -3,20 +3,40 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use derivgrind_ad::{Recorder, Settings};
+use derivgrind_engine::{NullTool, Options, Tool, loader};
+use derivgrind_tape::TapeWriter;
+
 use crate::arguments::Debugging;
 use crate::failure::{Exit, Failure};
 use crate::start::Outcome;
 
-/// Records a program. Returns only if it could not be started.
-pub fn record(_directory: &Path, _program: &[OsString], _debugging: &Debugging, _quiet: bool) -> Outcome {
-    Err(Failure::new(Exit::Unavailable, "this build has no engine: programs cannot be recorded"))
+/// Records a program into a directory.
+///
+/// Returns only if it could not be started; an earlier recording in the directory is left alone if that is due to the program.
+pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, quiet: bool) -> Outcome {
+    loader::check(program, &loader::Options::inherited()).map_err(|error| not_started(&error.into()))?;
+    let writer = TapeWriter::create(directory)
+        .map_err(|error| Failure::new(Exit::CannotCreate, format!("cannot record: {error}")))?;
+    start(program, debugging, quiet, Box::new(Recorder::new(writer, Settings { quiet })))
 }
 
 /// Runs a program without derivatives. Returns only if it could not be started.
-pub fn run(_program: &[OsString], _debugging: &Debugging, _quiet: bool) -> Outcome {
-    Err(Failure::new(Exit::Unavailable, "this build has no engine: programs cannot be run"))
+pub fn run(program: &[OsString], debugging: &Debugging, quiet: bool) -> Outcome {
+    start(program, debugging, quiet, Box::new(NullTool))
 }
 
+fn start(program: &[OsString], debugging: &Debugging, quiet: bool, tool: Box<dyn Tool>) -> Outcome {
+    let options = Options { trace: debugging.trace.clone(), bisect: debugging.bisect, quiet };
+    match derivgrind_engine::run(program, &options, tool) {
+        Err(error) => Err(not_started(&error)),
+    }
+}
+
+fn not_started(error: &derivgrind_engine::Error) -> Failure {
+    let exit = u8::try_from(error.exit_code()).map_or(Exit::Internal, Exit::Engine);
+    Failure::new(exit, error.to_string())
+}
 /// Forward mode is asked for, explicitly or by naming a program without `--record`.
 pub fn no_forward_mode(program: &[OsString]) -> Failure {
     let words: Vec<String> = program.iter().map(|word| word.display().to_string()).collect();
