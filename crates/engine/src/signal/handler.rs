@@ -3,7 +3,7 @@
 //! It may interrupt anything, so it takes no lock of ours, allocates nothing, and touches the thread's state only where that is made
 //! for it.
 
-use std::arch::global_asm;
+use std::arch::{asm, global_asm};
 use std::sync::atomic::Ordering;
 
 use super::action::{self, Action, SYNCHRONOUS, bit};
@@ -42,6 +42,9 @@ pub(super) fn host_action(flags: u64) -> Action {
 }
 
 extern "C" fn handle(signal: i32, information: *mut libc::siginfo_t, ucontext: *mut libc::ucontext_t) {
+    // The kernel leaves an alignment check that the application has switched on in effect.
+    // SAFETY: clears the status flags, which are dead here, and those that host code expects to be clear.
+    unsafe { asm!("push 2", "popfq") };
     let context = context::current();
     // SAFETY: the kernel hands valid pointers to a handler.
     let (code, information, machine) = unsafe {

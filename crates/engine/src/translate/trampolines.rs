@@ -170,7 +170,9 @@ fn emit_exit(asm: &mut Assembler, components: u32) {
         &Instruction::with1(Code::Pop_rm64, context_memory(offset_of!(Context, rflags)))
             .expect("pop takes memory"),
     );
-    asm.push(&Instruction::with(Code::Cld));
+    // Host code expects the direction flag clear, and an alignment check by the application's choice would be its end.
+    asm.push(&Instruction::with1(Code::Pushq_imm8, 2).expect("push takes an immediate"));
+    asm.push(&Instruction::with(Code::Popfq));
     component_mask(asm, components);
     xsave_like(asm, Code::Xsave64_mem);
     // The engine's own arithmetic must neither trap nor round as the application has it.
