@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use derivgrind_tests::compiler;
 use derivgrind_tests::numbers::SplitMix64;
 use derivgrind_tests::suite::Obstacle;
+use derivgrind_tests::{compiler, derivgrind};
 
 use crate::Case;
 
@@ -165,6 +165,15 @@ fn interpreters() -> Vec<Case> {
         Case::new("python3-one-line", &["/usr/bin/python3", "-c", "print(sum(1 / k for k in range(1, 1000)))"]),
         Case::new("python3-script", &["/usr/bin/python3", "script.py"]).prepared(data("script.py")),
         Case::new("python3-error", &["/usr/bin/python3", "-c", "import sys; sys.stdout.write('x'); 1 / 0"]),
+        Case::new(
+            "python3-processes",
+            &[
+                "/usr/bin/python3",
+                "-c",
+                "import ctypes, decimal, multiprocessing, sqlite3, ssl; print(multiprocessing.Pool(2).map(abs, [-1, 2]))",
+            ],
+        ),
+        Case::new("rust-program", &[&derivgrind().to_string_lossy(), "--help"]),
         Case::new("sh", &["sh", "-c", "for i in 1 2 3; do echo $i; done | wc -l; exit 4"]),
         Case::new("bash-script", &["bash", "script.sh"]).prepared(data("script.sh")),
         Case::new(
@@ -197,6 +206,8 @@ fn compilers() -> Vec<Case> {
     vec![
         // The driver runs under the tool, its children natively.
         Case::new("gcc", &["gcc", "-O2", "-o", "memory", "memory.c"]).prepared(source),
+        // The driver of clang compiles in its own process.
+        Case::new("clang", &["clang", "-O2", "-c", "memory.c"]).prepared(source),
         Case::new("gcc-error", &["gcc", "-c", "broken.c"])
             .prepared(|directory| Ok(std::fs::write(directory.join("broken.c"), "int main( { return x; }\n")?)),
         Case::new("as", &["as", "-o", "out.o", "-"]).with_input(".globl f\nf: mov $7, %eax\n ret\n"),
