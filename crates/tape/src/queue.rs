@@ -18,8 +18,9 @@ use crate::sink::{FileSink, Sink};
 const WAITING: usize = 6;
 /// Directory entries to begin with. So large an allocation is a mapping of its own and grows without moving through the heap.
 const ENTRIES: usize = 1 << 16;
-/// Stack of a background thread.
-const STACK: usize = 256 << 10;
+/// Address space for the stack of a background thread. The C library takes the executable's thread-local variables out of it, and the
+/// engine's are megabytes large; memory is used only as far as the stack grows.
+pub(crate) const STACK: usize = 16 << 20;
 
 /// The state of one process's recording.
 pub(crate) struct Recording {
