@@ -1,0 +1,295 @@
+//! Bit tricks and compare-and-exchange: tested inline, decided by helpers around the instruction when something is active.
+
+
+
+use derivgrind_engine::context::{Context, Gpr};
+use derivgrind_engine::memory::user;
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
+use derivgrind_tape::Operation;
+use iced_x86::Instruction;
+
+use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
+use crate::ir::{Address, BitOperand, BitOperation, Format, Place, Span};
+use crate::shadow::{self, WIDE_TAG};
+
+use super::active::any_active;
+
+use super::places::clear;
+use super::state::{Thread, shadow_address};
+use super::summary;
+
+/// An operation that may be a real one in disguise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trick {
+    pub operation: BitOperation,
+    pub target: Span,
+    pub a: BitOperand,
+    pub b: Option<BitOperand>,
+}
+
+/// A compare-and-exchange.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub destination: Span,
+    pub source: [Option<Span>; 2],
+    pub accumulator: [Option<Span>; 2],
+}
+
+/// What the helpers know about the instruction. These live as long as the process: cached code refers to them.
+struct Site<T> {
+    what: T,
+    instruction: Instruction,
+}
+
+/// Widest operand: a YMM register, in words of eight bytes.
+const WORDS: usize = 4;
+
+/// Emits the instruction with its bit trick.
+pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, trick: Trick) {
+    let spans: Vec<Span> = [Some(trick.a), trick.b].into_iter().flatten().filter_map(span_of).collect();
+    emit_around(emitter, index, &spans, trick, before_trick, after_trick, Some(trick.target));
+}
+
+/// Emits a compare-and-exchange.
+pub(super) fn emit_exchange(emitter: &mut Emitter<'_>, index: usize, exchange: Exchange) {
+    let registers = exchange.source.into_iter().chain(exchange.accumulator).flatten();
+    let spans: Vec<Span> = registers.chain([exchange.destination]).collect();
+    emit_around(emitter, index, &spans, exchange, before_exchange, after_exchange, None);
+}
+
+type SiteHelper = fn(&mut Context, u64) -> HelperNext;
+
+/// The instruction, with helpers before and behind it if one of `spans` is active; otherwise `passive_target` becomes passive.
+fn emit_around<T: 'static>(
+    emitter: &mut Emitter<'_>,
+    index: usize,
+    spans: &[Span],
+    what: T,
+    before: SiteHelper,
+    after: SiteHelper,
+    passive_target: Option<Span>,
+) {
+    let instruction = emitter.block().instructions()[index];
+    let is_terminator = index >= emitter.block().body_len();
+    debug_assert!(!is_terminator, "no control transfer is a bit trick");
+    let site: &'static Site<T> = Box::leak(Box::new(Site { what, instruction }));
+    let payload = std::ptr::from_ref(site) as u64;
+    emitter.save_flags(index);
+    any_active(emitter, index, spans);
+    let join = emitter.asm().label();
+    let cold = emitter.cold(move |emitter| {
+        emitter.restore_flags();
+        emitter.call_helper_here(before, payload);
+        emitter.copy(index);
+        emitter.call_helper_here(after, payload);
+        emitter.asm().jump(join);
+    });
+    emitter.asm().jump_if(Condition::NotEqual, cold);
+    if let Some(target) = passive_target {
+        clear(emitter, index, target);
+    }
+    emitter.restore_flags();
+    emitter.copy(index);
+    emitter.asm().bind(join);
+}
+
+fn span_of(operand: BitOperand) -> Option<Span> {
+    match operand {
+        BitOperand::Span(span) => Some(span),
+        BitOperand::Immediate(_) => None,
+    }
+}
+
+/// # Safety
+/// `payload` was made by `emit_around` with the same `T`.
+unsafe fn site<T>(payload: u64) -> &'static Site<T> {
+    // SAFETY: as the caller promises; sites are never freed.
+    unsafe { &*(payload as *const Site<T>) }
+}
+
+fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
+    // SAFETY: `emit` pairs this helper with its site.
+    let site = unsafe { site::<Trick>(payload) };
+    let address = operand_address(&site.instruction, context).unwrap_or(0);
+    let mut thread = Thread::new(context);
+    thread.fields().bit_address = address;
+    for (k, operand) in [Some(site.what.a), site.what.b].into_iter().enumerate() {
+        let (values, shadows) = match operand {
+            None => ([0; WORDS], [0; WORDS]),
+            Some(BitOperand::Immediate(value)) => ([value; WORDS], [0; WORDS]),
+            Some(BitOperand::Span(span)) => (read_value(&thread, span, address), read_shadow(&thread, span, address)),
+        };
+        thread.fields().bit_values[k] = values;
+        thread.fields().bit_shadows[k] = shadows;
+    }
+    HelperNext::Resume
+}
+
+fn after_trick(context: &mut Context, payload: u64) -> HelperNext {
+    // SAFETY: `emit` pairs this helper with its site.
+    let site = unsafe { site::<Trick>(payload) };
+    let rip = context.rip;
+    let mut thread = Thread::new(context);
+    let address = thread.fields().bit_address;
+    let target = site.what.target;
+    let results = read_value(&thread, target, address);
+    let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows);
+    let mut new = [0; WORDS];
+    for word in 0..usize::from(target.bytes.div_ceil(8)) {
+        let lane = Lane {
+            a: values[0][word],
+            b: values[1][word],
+            result: results[word],
+            shadow_a: shadows[0][word],
+            shadow_b: shadows[1][word],
+        };
+        if lane.shadow_a | lane.shadow_b == 0 {
+            continue;
+        }
+        new[word] = match lane.outcome(site.what.operation) {
+            LaneOutcome::Wide(outcome) => match index_of(&mut thread, outcome, Format::Binary64, rip) {
+                0 => 0,
+                index => index | WIDE_TAG,
+            },
+            LaneOutcome::Narrow(halves) => {
+                let [low, high] = halves.map(|outcome| index_of(&mut thread, outcome, Format::Binary32, rip));
+                low | high << 32
+            }
+        };
+    }
+    write_shadow(&mut thread, target, address, &new);
+    HelperNext::Resume
+}
+
+fn index_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, rip: u64) -> u64 {
+    match outcome {
+        Outcome::Passive => 0,
+        Outcome::Same(index) => index,
+        Outcome::Scaled { index, ratio } => thread.record(Operation::Partials, format, [index, 0], [ratio, 0.0]),
+        Outcome::Lost => {
+            summary::lost_at(rip);
+            0
+        }
+    }
+}
+
+fn before_exchange(context: &mut Context, payload: u64) -> HelperNext {
+    // SAFETY: `emit_exchange` pairs this helper with its site.
+    let site = unsafe { site::<Exchange>(payload) };
+    let address = operand_address(&site.instruction, context).unwrap_or(0);
+    let mut thread = Thread::new(context);
+    let old = read_shadow(&thread, site.what.destination, address);
+    let mut new = [0; WORDS];
+    for (half, span) in site.what.source.into_iter().enumerate() {
+        if let Some(span) = span {
+            new[half] = read_shadow(&thread, span, address)[0];
+        }
+    }
+    let fields = thread.fields();
+    fields.bit_address = address;
+    fields.bit_shadows = [old, new];
+    HelperNext::Resume
+}
+
+fn after_exchange(context: &mut Context, payload: u64) -> HelperNext {
+    const ZERO_FLAG: u64 = 1 << 6;
+    // SAFETY: `emit_exchange` pairs this helper with its site.
+    let site = unsafe { site::<Exchange>(payload) };
+    let stored = context.rflags & ZERO_FLAG != 0;
+    let mut thread = Thread::new(context);
+    let (address, [old, new]) = (thread.fields().bit_address, thread.fields().bit_shadows);
+    if stored {
+        write_shadow(&mut thread, site.what.destination, address, &new);
+        return HelperNext::Resume;
+    }
+    for (half, span) in site.what.accumulator.into_iter().enumerate() {
+        if let Some(span) = span {
+            write_shadow(&mut thread, span, address, &[old[half], 0, 0, 0]);
+        }
+    }
+    HelperNext::Resume
+}
+
+/// The address of the instruction's memory operand, if it has one.
+pub(super) fn operand_address(instruction: &Instruction, context: &Context) -> Option<u64> {
+    let operand = (0..instruction.op_count()).find(|&k| instruction.op_kind(k) == iced_x86::OpKind::Memory);
+    let operand = operand?;
+    let value = |register: iced_x86::Register, _, _| {
+        use iced_x86::Register;
+        Some(match register {
+            Register::FS => context.fs_base,
+            Register::GS => context.gs_base,
+            Register::CS | Register::DS | Register::ES | Register::SS => 0,
+            _ if register.is_gpr32() => context.gpr[register.full_register().number()] & u64::from(u32::MAX),
+            _ if register.is_gpr() => context.gpr[register.full_register().number()],
+            _ => return None,
+        })
+    };
+    instruction.virtual_address(operand, 0, value)
+}
+
+fn memory_address(context: &Context, base: Address, operand: u64) -> u64 {
+    match base {
+        Address::Operand => operand,
+        Address::Stack => context.reg(Gpr::Rsp),
+        Address::Frame => context.reg(Gpr::Rbp),
+        Address::StringSource => context.reg(Gpr::Rsi),
+        Address::StringDestination => context.reg(Gpr::Rdi),
+    }
+}
+
+/// The bytes of a span, from registers or memory, as words; bytes beyond the span are zero.
+fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
+    let mut bytes = [0; 8 * WORDS];
+    let length = usize::from(span.bytes).min(bytes.len());
+    let into = &mut bytes[..length];
+    match span.place {
+        Place::Register(offset) if offset < shadow::VECTOR => {
+            let (number, within) = (usize::from(offset / 8), usize::from(offset % 8));
+            into.copy_from_slice(&thread.context().gpr[number].to_le_bytes()[within..within + length]);
+        }
+        Place::Register(offset) if offset < shadow::X87 => {
+            let (number, within) = ((offset - shadow::VECTOR) / shadow::VECTOR_BYTES, offset % shadow::VECTOR_BYTES);
+            let register = thread.vector(usize::from(number));
+            let within = usize::from(within);
+            into.copy_from_slice(&register[within..within + length]);
+        }
+        // MMX values are not looked at: the rule then finds no operand in the result and counts a loss.
+        Place::Register(_) => {}
+        Place::Memory { base, offset } => {
+            let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+            // Unreadable memory raises its fault in the instruction itself.
+            let _ = user::read_bytes(address, into);
+        }
+    }
+    words(&bytes)
+}
+
+fn read_shadow(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
+    let mut bytes = [0; 8 * WORDS];
+    let length = usize::from(span.bytes).min(bytes.len());
+    match span.place {
+        Place::Register(offset) => bytes[..length].copy_from_slice(thread.shadow_file(offset, length)),
+        Place::Memory { base, offset } => {
+            let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+            shadow_address::read(address, &mut bytes[..length]);
+        }
+    }
+    words(&bytes)
+}
+
+fn write_shadow(thread: &mut Thread<'_>, span: Span, operand: u64, new: &[u64; WORDS]) {
+    let bytes: Vec<u8> = new.iter().flat_map(|word| word.to_le_bytes()).take(usize::from(span.bytes)).collect();
+    match span.place {
+        Place::Register(offset) => thread.shadow_file_mut(offset, bytes.len()).copy_from_slice(&bytes),
+        Place::Memory { base, offset } => {
+            let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+            shadow_address::write(address, &bytes);
+        }
+    }
+}
+
+fn words(bytes: &[u8; 8 * WORDS]) -> [u64; WORDS] {
+    std::array::from_fn(|k| u64::from_le_bytes(bytes[8 * k..8 * k + 8].try_into().expect("eight bytes")))
+}
+

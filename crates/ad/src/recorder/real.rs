@@ -1,0 +1,230 @@
+//! Recording of real operations, inline: one 32-byte record for each active lane.
+
+use std::mem::offset_of;
+
+use derivgrind_engine::translate::{Condition, Emitter, Label, registers};
+use derivgrind_tape::operation::{BINARY32, FIRST, NOTHING, SECOND};
+use derivgrind_tape::{Operation, Record};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
+
+use crate::ir::{Format, Place};
+use crate::shadow::{self, NARROW_LIMIT, WIDE_TAG};
+
+use super::helpers;
+use super::layout::{Fields, field};
+use super::places::{load, shadow_of, store, value_in_memory};
+
+/// An operand of a real operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub place: Place,
+    /// Whether it can have an index.
+    pub active: bool,
+}
+
+/// One lane of a real operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    pub operation: Operation,
+    pub format: Format,
+    pub target: Place,
+    pub operands: [Option<Operand>; 2],
+}
+
+impl Lane {
+    /// With what an analysis knows about the operands. At least one is not passive.
+    pub(super) fn with_passive(mut self, passive: [bool; 2]) -> Lane {
+        for (operand, passive) in self.operands.iter_mut().zip(passive) {
+            if let Some(operand) = operand {
+                operand.active = !passive;
+            }
+        }
+        self
+    }
+}
+
+/// Number of index bits that the position of a record in its chunk is shifted by: 32 bytes a record.
+const RECORD_SHIFT: u32 = Record::BYTES.trailing_zeros();
+
+/// Emits the recording of one lane.
+///
+/// If all operands are passive the target becomes passive. Otherwise a record is written at the cursor and its index becomes the
+/// target's. An operand index that is not below the record's own (another thread's), a full chunk and a binary32 index out of range take the slow
+/// path, which mends that and comes back.
+pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane) {
+    emitter.save_flags(index);
+    let bytes = lane.format.bytes();
+    let (first, second, new, cursor) = (emitter.scratch(0), emitter.scratch(1), emitter.scratch(2), emitter.scratch(3));
+
+    let indices = [first, second];
+    let active: Vec<usize> = (0..2).filter(|&k| lane.operands[k].is_some_and(|operand| operand.active)).collect();
+    for &k in &active {
+        let place = lane.operands[k].expect("it is active").place;
+        let from = shadow_of(emitter, index, place);
+        load(emitter, indices[k], from, bytes);
+    }
+    let (retry, passive) = (emitter.asm().label(), emitter.asm().label());
+    emitter.asm().bind(retry);
+    emitter.asm().push2(Code::Mov_r64_rm64, new, indices[active[0]]);
+    match active[..] {
+        [_, second] => emitter.asm().push2(Code::Or_r64_rm64, new, indices[second]),
+        _ => emitter.asm().push2(Code::Test_rm64_r64, new, new),
+    }
+    emitter.asm().jump_if(Condition::Equal, passive);
+
+    let slow = slow_path(emitter, [0, 1].map(|k| active.contains(&k)), retry);
+    let bias = match lane.format {
+        Format::Binary64 => offset_of!(Fields, wide_bias),
+        Format::Binary32 => offset_of!(Fields, narrow_bias),
+    };
+    emitter.asm().load(cursor, field(offset_of!(Fields, cursor)));
+    emitter.asm().push2m(Code::Cmp_r64_rm64, cursor, field(offset_of!(Fields, end)));
+    emitter.asm().jump_if(Condition::Equal, slow);
+    emitter.asm().push2(Code::Mov_r64_rm64, new, cursor);
+    immediate(emitter, Code::Shr_rm64_imm8, new, RECORD_SHIFT as i32);
+    emitter.asm().push2m(Code::Add_r64_rm64, new, field(bias));
+    for &k in &active {
+        emitter.asm().push2(Code::Cmp_r64_rm64, indices[k], new);
+        emitter.asm().jump_if(Condition::AboveOrEqual, slow);
+    }
+    if lane.format == Format::Binary32 {
+        immediate(emitter, Code::Cmp_rm64_imm32, new, (NARROW_LIMIT - 1) as i32);
+        emitter.asm().jump_if(Condition::Above, slow);
+    }
+
+    let at = |offset: usize| derivgrind_engine::translate::memory(cursor, offset as i64);
+    for (k, offset) in [Record::OPERAND1, Record::OPERAND2].into_iter().enumerate() {
+        if active.contains(&k) {
+            emitter.asm().store(at(offset), indices[k]);
+        } else if k == 0 || lane.operands[k].is_some() {
+            emitter.asm().store_constant(at(offset), 0);
+        }
+    }
+    let code = lane.operation.code() | if lane.format == Format::Binary32 { BINARY32 } else { 0 };
+    let opcode = Instruction::with2(Code::Mov_rm8_imm8, at(Record::OPERATION), i32::from(code));
+    emitter.asm().push(&opcode.expect("mov takes memory and constant"));
+
+    let needed = active.iter().fold(NOTHING, |needs, &k| needs | lane.operation.needs()[k]);
+    for (k, (bit, offset)) in [(FIRST, Record::VALUE1), (SECOND, Record::VALUE2)].into_iter().enumerate() {
+        if let Some(operand) = lane.operands[k].filter(|_| needed & bit != 0) {
+            store_value(emitter, index, operand.place, lane.format, at(offset), first);
+        }
+    }
+    emitter.asm().lea(cursor, derivgrind_engine::translate::memory(cursor, Record::BYTES as i64));
+    emitter.asm().store(field(offset_of!(Fields, cursor)), cursor);
+    emitter.asm().bind(passive);
+    let target = shadow_of(emitter, index, lane.target);
+    store(emitter, target, new, bytes);
+}
+
+/// Hands the operand indices to the helper and comes back to `retry` with what it makes of them.
+fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Label {
+    let registers = [emitter.scratch(0), emitter.scratch(1)];
+    emitter.cold(move |emitter| {
+        let slot = |k: usize| field(offset_of!(Fields, slow) + 8 * k);
+        for k in 0..2 {
+            if active[k] {
+                emitter.asm().store(slot(k), registers[k]);
+            } else {
+                emitter.asm().store_constant(slot(k), 0);
+            }
+        }
+        emitter.call_helper_here(helpers::slow_record, 0);
+        for k in 0..2 {
+            emitter.asm().load(registers[k], slot(k));
+        }
+        emitter.asm().jump(retry);
+    })
+}
+
+/// Stores an operand's value in the record. `scratch` may be overwritten.
+fn store_value(
+    emitter: &mut Emitter<'_>,
+    index: usize,
+    place: Place,
+    format: Format,
+    to: MemoryOperand,
+    scratch: Register,
+) {
+    let bytes = format.bytes();
+    match place {
+        Place::Memory { base, offset } => {
+            let value = value_in_memory(emitter, index, base, offset);
+            load(emitter, scratch, value, bytes);
+            store(emitter, to, scratch, bytes);
+        }
+        Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) => {
+            let number = usize::from((offset - shadow::VECTOR) / shadow::VECTOR_BYTES);
+            let within = offset % shadow::VECTOR_BYTES;
+            store_lane(emitter, number, within, format, to);
+        }
+        // General registers and temporaries carry no operand values that a rule needs.
+        Place::Register(_) => {}
+    }
+}
+
+/// Stores the lane of a vector register that begins at byte `within`.
+fn store_lane(emitter: &mut Emitter<'_>, number: usize, within: u16, format: Format, to: MemoryOperand) {
+    let avx = registers::has_avx();
+    let mut register = registers::xmm(number);
+    if within >= 16 {
+        // Only AVX code has values there.
+        let upper = emitter.scratch_vector(0);
+        let extract = Instruction::with3(Code::VEX_Vextractf128_xmmm128_ymm_imm8, upper, registers::ymm(number), 1);
+        emitter.asm().push(&extract.expect("vextractf128 takes registers and a constant"));
+        register = upper;
+    }
+    let push = |emitter: &mut Emitter<'_>, code, register| {
+        emitter.asm().push(&Instruction::with2(code, to, register).expect("a store takes memory and register"));
+    };
+    let lane = within % 16;
+    match (format, lane) {
+        (Format::Binary64, 0) => {
+            push(emitter, if avx { Code::VEX_Vmovlps_m64_xmm } else { Code::Movlps_m64_xmm }, register)
+        }
+        (Format::Binary64, _) => {
+            push(emitter, if avx { Code::VEX_Vmovhps_m64_xmm } else { Code::Movhps_m64_xmm }, register)
+        }
+        (Format::Binary32, lane) => {
+            if lane != 0 {
+                let moved = emitter.scratch_vector(1);
+                let code = if avx { Code::VEX_Vpshufd_xmm_xmmm128_imm8 } else { Code::Pshufd_xmm_xmmm128_imm8 };
+                let shuffle = Instruction::with3(code, moved, register, i32::from(lane / 4));
+                emitter.asm().push(&shuffle.expect("pshufd takes registers and a constant"));
+                register = moved;
+            }
+            push(emitter, if avx { Code::VEX_Vmovss_m32_xmm } else { Code::Movss_xmmm32_xmm }, register);
+        }
+    }
+}
+
+/// Gives a non-zero index in `register` the tag of binary64.
+pub(super) fn tag(emitter: &mut Emitter<'_>, register: Register, other: Register) {
+    emitter.asm().constant(other, WIDE_TAG);
+    emitter.asm().push2(Code::Or_r64_rm64, other, register);
+    emitter.asm().push2(Code::Test_rm64_r64, register, register);
+    emitter.asm().push2(Code::Cmovne_r64_rm64, register, other);
+}
+
+/// Takes the tag of binary64 away.
+pub(super) fn untag(emitter: &mut Emitter<'_>, register: Register) {
+    immediate(emitter, Code::Btr_rm64_imm8, register, 63);
+}
+
+/// Continues only if the index in the first scratch register fits into the shadow of a binary32 value; otherwise it becomes 0, the recording is
+/// marked as incomplete and the user is told.
+pub(super) fn check_narrow(emitter: &mut Emitter<'_>, register: Register) {
+    let resume = emitter.asm().label();
+    let cold = emitter.cold(move |emitter| {
+        emitter.call_helper_here(helpers::narrow_overflow, 0);
+        emitter.asm().constant(register, 0);
+        emitter.asm().jump(resume);
+    });
+    immediate(emitter, Code::Cmp_rm64_imm32, register, (NARROW_LIMIT - 1) as i32);
+    emitter.asm().jump_if(Condition::Above, cold);
+    emitter.asm().bind(resume);
+}
+
+fn immediate(emitter: &mut Emitter<'_>, code: Code, register: Register, value: i32) {
+    emitter.asm().push(&Instruction::with2(code, register, value).expect("code takes a register and a constant"));
+}

@@ -1,0 +1,120 @@
+//! Client requests of recording mode (numbers and arguments: `docs/client-requests.md`).
+
+use derivgrind_engine::memory::user;
+use derivgrind_tape::{Operation, Record};
+
+use crate::ir::Format;
+use crate::shadow::{INDEX_BITS, WIDE_TAG};
+
+use super::state::{Thread, shadow_address};
+use super::tape;
+
+/// `'D' << 24 | 'G' << 16`
+const BASE: u64 = 0x4447_0000;
+/// `GET_MODE`'s answer in recording mode.
+const MODE: u64 = b'b' as u64;
+
+type Handler = fn(&mut Thread<'_>, &[u64; 6]) -> Result<u64, user::Fault>;
+
+/// The requests, by their distance from [`BASE`]. Those of forward mode and of the bit-trick finder do nothing here.
+const REQUESTS: &[(u64, &str, Option<Handler>)] = &[
+    (0, "GET_DOTVALUE", None),
+    (1, "SET_DOTVALUE", None),
+    (2, "DISABLE", Some(|thread, arguments| Ok(thread.disable(arguments[1], arguments[2])))),
+    (3, "GET_INDEX", Some(get_index)),
+    (4, "SET_INDEX", Some(set_index)),
+    (5, "NEW_INDEX", Some(|thread, arguments| new_index(thread, arguments, false))),
+    (6, "NEW_INDEX_NOACTIVITYANALYSIS", Some(|thread, arguments| new_index(thread, arguments, true))),
+    (7, "INDEX_TO_FILE", Some(index_to_file)),
+    (8, "GET_MODE", Some(|_, _| Ok(MODE))),
+    (9, "GET_FLAGS", None),
+    (10, "SET_FLAGS", None),
+];
+
+/// Answers a request. Those that are not ours get the default result.
+pub(super) fn answer(thread: &mut Thread<'_>, arguments: [u64; 6], default: u64) -> u64 {
+    let known = REQUESTS.iter().find(|(number, ..)| BASE + number == arguments[0]);
+    let Some(&(_, name, Some(handler))) = known else { return default };
+    handler(thread, &arguments).unwrap_or_else(|fault| {
+        derivgrind_engine::report(&format!(
+            "client request {name}: {fault}; the request is ignored. Does the program pass the address of a variable?"
+        ));
+        default
+    })
+}
+
+/// `GET_INDEX(address of variable, address for the index)`
+fn get_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let [_, variable, index, size, ..] = *arguments;
+    user::write(index, index_at(variable, size)?)?;
+    user::write_shadow(index, &[0; 8]);
+    Ok(0)
+}
+
+/// The index of the variable, whose size (0: unknown) tells its format.
+fn index_at(variable: u64, size: u64) -> Result<u64, user::Fault> {
+    user::read::<u32>(variable)?;
+    let mut shadow = [0; 8];
+    // A binary32 variable may be the last thing in its page: what is not mapped reads as zero.
+    shadow_address::read(variable, &mut shadow);
+    let shadow = u64::from_le_bytes(shadow);
+    // Without a tag the upper half belongs to the next binary32 variable.
+    Ok(if size != 4 && shadow & WIDE_TAG != 0 { shadow & INDEX_BITS } else { shadow & u64::from(u32::MAX) })
+}
+
+/// `SET_INDEX(address of variable, address of the index)`
+fn set_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let [_, variable, index, size, ..] = *arguments;
+    user::read::<u32>(variable)?;
+    let index: u64 = user::read(index)?;
+    if size >= 8 || index > u64::from(u32::MAX) {
+        user::read::<u64>(variable)?;
+        let tag = if index == 0 { 0 } else { WIDE_TAG };
+        shadow_address::write(variable, &(index | tag).to_le_bytes());
+    } else {
+        // Of unknown size: the next four bytes can be a variable of their own.
+        shadow_address::write(variable, &(index as u32).to_le_bytes());
+    }
+    Ok(0)
+}
+
+/// `NEW_INDEX(struct of pointers: index1, index2, diff1, diff2, new index, value)`
+fn new_index(thread: &mut Thread<'_>, arguments: &[u64; 6], always: bool) -> Result<u64, user::Fault> {
+    let pointers: [u64; 6] = user::read(arguments[1])?;
+    let operands = [user::read::<u64>(pointers[0])?, user::read::<u64>(pointers[1])?];
+    let partials = [user::read::<u64>(pointers[2])?, user::read::<u64>(pointers[3])?].map(f64::from_bits);
+    let value = user::read::<u64>(pointers[5]).map(f64::from_bits).ok();
+    let index = if operands == [0, 0] && !always {
+        0
+    } else {
+        thread.push(record_for(operands, partials, value), Format::Binary64)
+    };
+    user::write(pointers[4], index)?;
+    user::write_shadow(pointers[4], &[0; 8]);
+    Ok(0)
+}
+
+/// Inputs and outputs are told from other records, so that the tape knows their values.
+fn record_for(operands: [u64; 2], partials: [f64; 2], value: Option<f64>) -> Record {
+    match (operands, partials) {
+        ([0, 0], _) => value.map_or(Record::input(), Record::input_with_value),
+        ([operand, 0], [1.0, _]) => match value {
+            Some(value) => Record::output(operand, value),
+            None => Record::binary64(Operation::Copy, operands, partials),
+        },
+        _ => Record::binary64(Operation::Partials, operands, partials),
+    }
+}
+
+/// `INDEX_TO_FILE(0 for inputs or 1 for outputs, address of the index)`
+fn index_to_file(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let index: u64 = user::read(arguments[2])?;
+    match arguments[1] {
+        0 => tape().declare_input(index),
+        1 => tape().declare_output(index),
+        other => {
+            derivgrind_engine::report(&format!("client request INDEX_TO_FILE: no index file {other}; 0 is inputs, 1 outputs"));
+        }
+    }
+    Ok(0)
+}
