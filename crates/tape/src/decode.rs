@@ -1,6 +1,6 @@
 //! From blocks to records or partial derivatives: the decoder of the native format.
 
-use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, low_bytes, value_masks};
+use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, both, low_bytes, value_masks};
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, get_u32, get_u64};
 use crate::operation::{BINARY32, Operation};
 use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
@@ -50,6 +50,22 @@ pub(crate) struct Form {
 }
 
 impl Form {
+    /// The form of an unused slot.
+    const NONE: Form = Form {
+        code: 0,
+        operation: Operation::None,
+        binary32: false,
+        active: [false; 2],
+        distance_masks: [0; 2],
+        stored: [0; 2],
+        predicted: [0; 2],
+        distance_bytes: [0; 2],
+        sources: [Source::NONE; 2],
+        value_masks: [0; 2],
+        source_masks: [0; 2],
+        value_bytes: [0; 2],
+    };
+
     fn new(bytes: &[u8]) -> Result<Form, String> {
         let encoded = EncodedForm::from_bytes(bytes).ok_or_else(|| format!("unknown form {bytes:?}"))?;
         let EncodedForm { code, class, sources } = encoded;
@@ -61,7 +77,7 @@ impl Form {
         let binary32 = code & BINARY32 != 0;
         let all = |condition: bool| if condition { u64::MAX } else { 0 };
         let values = value_masks(operation, binary32, usize::from(active[0]) | usize::from(active[1]) << 1);
-        let stored = [0, 1].map(|k| if sources[k] == Source::NONE { values[k] } else { 0 });
+        let stored = both(|k| if sources[k] == Source::NONE { values[k] } else { 0 });
         Ok(Form {
             code,
             operation,
@@ -73,7 +89,7 @@ impl Form {
             distance_bytes: class.map(|class| if class == PREDICTED { 0 } else { class }),
             sources,
             value_masks: stored,
-            source_masks: [0, 1].map(|k| values[k] & !stored[k]),
+            source_masks: both(|k| values[k] & !stored[k]),
             value_bytes: stored.map(|mask| mask.count_ones() as u8 / 8),
         })
     }
@@ -101,7 +117,7 @@ impl Form {
 
 /// Decodes blocks. It allocates on creation only.
 pub(crate) struct Decoder {
-    forms: Vec<Form>,
+    forms: Box<[Form; MAX_FORMS]>,
     sequence: Vec<u8>,
     /// Operands and values of the records so far: those to come refer to them.
     operands: Box<[[u64; 2]]>,
@@ -111,20 +127,21 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn new() -> Decoder {
         Decoder {
-            forms: Vec::with_capacity(MAX_FORMS),
+            forms: Box::new([Form::NONE; MAX_FORMS]),
             sequence: Vec::with_capacity(Chunk::RECORDS),
             operands: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
             values: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
         }
     }
 
-    /// Decodes a block: `memory` is the block, of the size that its header says, and [`SLACK`] further bytes of any content. Calls
-    /// `each` for every record in the order of indices, with its form, operands and values; all operands precede their operation.
+    /// Decodes a block: `memory` is the block, of the size that its header says, and [`SLACK`] further bytes of any content. `out` becomes
+    /// what `item` makes of each record's form, operands and values, in the order of indices; all operands precede their operation.
     #[inline]
-    pub(crate) fn decode(
+    pub(crate) fn decode<T: Copy + Default>(
         &mut self,
         memory: &[u8],
-        mut each: impl FnMut(&Form, [u64; 2], [u64; 2]),
+        out: &mut Vec<T>,
+        item: impl Fn(&Form, [u64; 2], [u64; 2]) -> T,
     ) -> Result<BlockHeader, Flaw> {
         let header = self.open(memory)?;
         let mut ends = [BLOCK_HEADER_BYTES; 6];
@@ -136,10 +153,14 @@ impl Decoder {
         if sequence::decode(&memory[sequence_at..operands_at], records, &mut self.sequence).is_none() {
             return Err(damaged(sequence_at, "the sequence of forms is nonsense"));
         }
+        if self.sequence.iter().max().is_some_and(|number| u32::from(*number) >= header.forms) {
+            return Err(damaged(sequence_at, "a form is missing"));
+        }
         let mut periods = memory[periods_at..sequence_at].chunks_exact(PERIOD_BYTES).map(|change| {
             // A 32-bit number fits.
             (get_u32(change, 0) as usize, get_u32(change, 4) as usize)
         });
+        out.resize(records, T::default());
         let (mut operand, mut value) = (operands_at, values_at);
         let (mut position, mut period) = (0, 0);
         let mut change = periods.next();
@@ -153,11 +174,9 @@ impl Decoder {
                 continue;
             }
             let end = change.map_or(records, |(from, _)| from.min(records));
-            for position in position..end {
+            for (position, place) in (position..end).zip(&mut out[position..end]) {
                 let number = self.sequence[position];
-                let Some(form) = self.forms.get(usize::from(number)) else {
-                    return Err(damaged(sequence_at, "a form is missing"));
-                };
+                let form = &self.forms[usize::from(number)];
                 let index = header.first_index + position as u64;
                 let before = self.operands[position - period];
                 let distances = load_pair(memory, &mut operand, form.distance_bytes);
@@ -165,7 +184,7 @@ impl Decoder {
                 let (Some(distances), Some(words)) = (distances, words) else {
                     return Err(damaged(operands_at, "distances or values run over the end"));
                 };
-                let operands = [0, 1].map(|k| {
+                let operands = both(|k| {
                     (before[k].wrapping_add(period as u64) & form.predicted[k])
                         | (index.wrapping_sub(distances[k] & form.distance_masks[k]) & form.stored[k])
                 });
@@ -185,7 +204,7 @@ impl Decoder {
                 }
                 self.operands[position] = operands;
                 self.values[position] = values;
-                each(form, operands, values);
+                *place = item(form, operands, values);
             }
             position = end;
         }
@@ -215,11 +234,10 @@ impl Decoder {
         if checksum(content) != header.checksum {
             return Err(damaged(40, "the checksum is wrong"));
         }
-        self.forms.clear();
         let forms = content[..EncodedForm::BYTES * header.forms as usize].chunks_exact(EncodedForm::BYTES);
         for (position, form) in forms.enumerate() {
             let offset = BLOCK_HEADER_BYTES + EncodedForm::BYTES * position;
-            self.forms.push(Form::new(form).map_err(|what| Flaw::Damaged { offset, what })?);
+            self.forms[position] = Form::new(form).map_err(|what| Flaw::Damaged { offset, what })?;
         }
         Ok(header)
     }
@@ -244,6 +262,7 @@ fn load_pair(memory: &[u8], at: &mut usize, bytes: [u8; 2]) -> Option<[u64; 2]> 
 mod tests {
     use super::*;
     use crate::encode::Encoder;
+    use proptest::prelude::*;
 
     fn round_trip(first_index: u64, records: &[Record]) -> Vec<Record> {
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
@@ -253,8 +272,9 @@ mod tests {
             let (count, block) = encoder.encode(first_index + decoded.len() as u64, rest);
             let mut memory = block.to_vec();
             memory.extend_from_slice(&[0xff; SLACK]);
-            let header =
-                decoder.decode(&memory, |form, operands, values| decoded.push(form.record(operands, values))).unwrap();
+            let mut run = Vec::new();
+            let header = decoder.decode(&memory, &mut run, Form::record).unwrap();
+            decoded.append(&mut run);
             assert_eq!((header.records as usize, header.bytes() as usize), (count, block.len()));
             rest = &rest[count..];
         }
@@ -326,8 +346,88 @@ mod tests {
             let mut memory =
                 Encoder::new().encode(10, &[Record::binary64(Operation::Copy, [operand, 0], [0.0; 2])]).1.to_vec();
             memory.resize(memory.len() + SLACK, 0);
-            let result = Decoder::new().decode(&memory, |_, _, _| {});
+            let result = Decoder::new().decode(&memory, &mut Vec::new(), Form::record);
             assert_eq!(result, Err(Flaw::Order { index: 10, operand }));
+        }
+    }
+
+    /// What must come back of a record.
+    fn essence(record: &Record) -> Record {
+        let operation = Operation::from_code(record.code()).unwrap();
+        let operands = record.operands();
+        let operands = [0, 1].map(|k| if k < usize::from(operation.operands()) { operands[k] } else { 0 });
+        let active = usize::from(operands[0] != 0) | usize::from(operands[1] != 0) << 1;
+        let masks = value_masks(operation, record.code() & BINARY32 != 0, active);
+        Record {
+            operand1: operands[0] | u64::from(record.code()) << INDEX_BITS,
+            operand2: operands[1],
+            value1: record.value1 & masks[0],
+            value2: record.value2 & masks[1],
+        }
+    }
+
+    /// An operation in a loop: code, distances, and where its values come from.
+    #[derive(Clone, Debug)]
+    struct Step {
+        code: u8,
+        distances: [u16; 2],
+        values: [u8; 2],
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let code = (0..Operation::ALL.len() as u8, any::<bool>());
+        (code, any::<[u16; 2]>(), any::<[u8; 2]>()).prop_map(|((code, binary32), distances, values)| Step {
+            code: if binary32 { code | BINARY32 } else { code },
+            distances,
+            values,
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Loops with invariants, values that several operations share, and disturbances.
+        #[test]
+        fn loops_come_back(
+            loops in prop::collection::vec((prop::collection::vec(step(), 1..12), 1_usize..200), 1..8),
+            disturbed in 2_u64..300,
+            first_index in prop_oneof![Just(0_u64), Just(1 << 20), Just(1 << 40)],
+        ) {
+            let mut records = Vec::new();
+            let mut state = 1_u64;
+            for (body, iterations) in &loops {
+                for _ in 0..*iterations {
+                    // A value that is new in each iteration and used more than once.
+                    let shared = (records.len() as f64).to_bits();
+                    for step in body {
+                        let index = first_index + records.len() as u64;
+                        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                        let disturbance = if (state >> 33).is_multiple_of(disturbed) { state >> 60 } else { 0 };
+                        let operand = |distance: u16| match u64::from(distance % 1000) {
+                            0..300 => 0,
+                            distance => index.saturating_sub(distance - 299 + disturbance),
+                        };
+                        let value = |kind: u8| match kind % 4 {
+                            0 => 0.5_f64.to_bits(),
+                            1 => shared,
+                            2 => state,
+                            _ => 0,
+                        };
+                        records.push(Record {
+                            operand1: operand(step.distances[0]) | u64::from(step.code) << INDEX_BITS,
+                            operand2: operand(step.distances[1]) | 0x80 << INDEX_BITS,
+                            value1: value(step.values[0]),
+                            value2: value(step.values[1]),
+                        });
+                    }
+                }
+            }
+            let expected: Vec<Record> = records.iter().map(essence).collect();
+            let decoded = round_trip(first_index, &records);
+            for (position, (decoded, expected)) in decoded.iter().zip(&expected).enumerate() {
+                prop_assert_eq!(decoded, expected, "at {}", position);
+            }
+            prop_assert_eq!(decoded.len(), expected.len());
         }
     }
 
@@ -338,13 +438,13 @@ mod tests {
         let mut memory = Encoder::new().encode(1, &records).1.to_vec();
         memory.resize(memory.len() + SLACK, 0);
         let mut decoder = Decoder::new();
-        assert!(decoder.decode(&memory, |_, _, _| {}).is_ok());
+        assert!(decoder.decode(&memory, &mut Vec::new(), Form::record).is_ok());
         // The first index is the directory's to check.
         for byte in (0..memory.len() - SLACK).filter(|byte| !(8..16).contains(byte)) {
             let mut damaged = memory.clone();
             damaged[byte] ^= 1;
-            assert!(decoder.decode(&damaged, |_, _, _| {}).is_err(), "byte {byte}");
+            assert!(decoder.decode(&damaged, &mut Vec::new(), Form::record).is_err(), "byte {byte}");
         }
-        assert!(decoder.decode(&memory[..60], |_, _, _| {}).is_err());
+        assert!(decoder.decode(&memory[..60], &mut Vec::new(), Form::record).is_err());
     }
 }

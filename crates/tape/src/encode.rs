@@ -10,7 +10,7 @@
 //!
 //! The encoder decides what the period is at each place, and writes that down; the decoder knows nothing of the search.
 
-use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, value_masks};
+use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, both, value_masks};
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, put_u32};
 use crate::operation::{BINARY32, Operation};
 use crate::period::PeriodFinder;
@@ -124,34 +124,28 @@ impl Encoder {
         if period == 0 {
             return position;
         }
-        let earlier = position - period;
-        let (done, current) = records.split_at(position);
-        let count = current.len();
-        // The record a period earlier may be one of `current` already, hence no slice of its own.
-        let _ = done;
-        for k in 0..count {
-            let (record, before) = (&records[position + k], &records[earlier + k]);
-            let number = self.form_of[earlier + k];
-            let form = &self.forms.used[usize::from(number)];
-            let words = [(record.operand1, before.operand1), (record.operand2, before.operand2)];
-            let differs = [0, 1].map(|k| {
-                let (word, before) = words[k];
-                (word ^ before.wrapping_add(period as u64 & form.moving[k])) & form.compared[k]
-            });
+        let Encoder { forms, form_of, kept, values: area, .. } = self;
+        let step = period as u64;
+        for position in position..records.len() {
+            let (record, before) = (&records[position], &records[position - period]);
+            let number = form_of[position - period];
+            let form = &forms.used[usize::from(number)];
+            let first = (record.operand1 ^ before.operand1.wrapping_add(step & form.moving[0])) & form.compared[0];
+            let second = (record.operand2 ^ before.operand2.wrapping_add(step & form.moving[1])) & form.compared[1];
             let values = [record.value1 & form.values[0], record.value2 & form.values[1]];
-            let wrong = [0, 1].map(|slot| {
+            let wrong = both(|slot| {
                 let source = form.sources[slot];
-                (values[slot] ^ self.kept[position + k - source.back()][source.slot()]) & form.sourced[slot]
+                (values[slot] ^ kept[position - source.back()][source.slot()]) & form.sourced[slot]
             });
-            if !form.steady || (differs[0] | differs[1] | wrong[0] | wrong[1]) != 0 {
-                return position + k;
+            if !form.steady || (first | second | wrong[0] | wrong[1]) != 0 {
+                return position;
             }
-            self.form_of[position + k] = number;
-            self.kept[position + k] = values;
-            self.values.append(values[0], form.stored[0]);
-            self.values.append(values[1], form.stored[1]);
+            form_of[position] = number;
+            kept[position] = values;
+            area.append(values[0], form.stored[0]);
+            area.append(values[1], form.stored[1]);
         }
-        position + count
+        records.len()
     }
 
     /// Encodes the record at `position`, whatever it is. Returns `false` if its form is one too many for the block.
@@ -167,12 +161,12 @@ impl Encoder {
 
         let before = &records[position - period];
         let same_code = period > 0 && before.code() == code;
-        let predicted = [0, 1].map(|k| {
+        let predicted = both(|k| {
             let word = [before.operand1, before.operand2][k] & demand.masks[k];
             same_code && active[k] && word != 0 && word + period as u64 == operands[k]
         });
         let repeats = same_code && (0..2).all(|k| predicted[k] || !active[k]);
-        let class = [0, 1].map(|k| match (active[k], predicted[k]) {
+        let class = both(|k| match (active[k], predicted[k]) {
             (false, _) => 0,
             (true, true) => PREDICTED,
             (true, false) => significant_bytes(distances[k]),
@@ -206,7 +200,7 @@ impl Encoder {
         const SEARCHED: usize = 48;
         let before = &self.forms.used[usize::from(self.form_of[position - period])];
         let holds = |source: Source, value: u64| self.kept[position - source.back()][source.slot()] == value;
-        [0, 1].map(|k| {
+        both(|k| {
             if needed[k] == 0 {
                 return Source::NONE;
             }
@@ -333,7 +327,7 @@ impl FormTable {
         }
         self.slots[slot] = number as u16 + 1;
         self.encoded.push(form);
-        let sourced = [0, 1].map(|k| if form.sources[k] == Source::NONE { 0 } else { needed[k] });
+        let sourced = both(|k| if form.sources[k] == Source::NONE { 0 } else { needed[k] });
         self.used[number] = UsedForm {
             steady,
             compared: [demand.masks[0] | 0xff << INDEX_BITS, demand.masks[1]],
@@ -341,7 +335,7 @@ impl FormTable {
             values: needed,
             sourced,
             sources: form.sources,
-            stored: [0, 1].map(|k| if sourced[k] != 0 { 0 } else { needed[k].count_ones() as u8 / 8 }),
+            stored: both(|k| if sourced[k] != 0 { 0 } else { needed[k].count_ones() as u8 / 8 }),
         };
         Some(number as u8)
     }

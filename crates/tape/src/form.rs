@@ -78,3 +78,11 @@ pub(crate) const fn value_masks(operation: Operation, binary32: bool, active: us
 pub(crate) const fn low_bytes(count: u8) -> u64 {
     if count == 0 { 0 } else { u64::MAX >> (64 - 8 * count as u32) }
 }
+
+/// Both values of something that is said of the first and the second operand.
+///
+/// `array::map` would do, but is not always inlined into the loops over records.
+#[inline(always)]
+pub(crate) fn both<T>(mut each: impl FnMut(usize) -> T) -> [T; 2] {
+    [each(0), each(1)]
+}

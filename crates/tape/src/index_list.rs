@@ -77,7 +77,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Reads a list.
 pub(crate) fn read(path: &Path) -> Result<Vec<u64>> {
-    let text = fs::read(path).map_err(|source| TapeError::io("read", path, source))?;
+    let regular = fs::metadata(path).map(|metadata| metadata.is_file());
+    let text = regular.and_then(|regular| match regular {
+        true => fs::read(path),
+        false => Err(io::Error::other("it is not a regular file")),
+    });
+    let text = text.map_err(|source| TapeError::io("read", path, source))?;
     let text = String::from_utf8_lossy(&text);
     let parse = |(number, line): (usize, &str)| {
         line.trim().parse().map_err(|_| TapeError::Line {

@@ -343,3 +343,82 @@ impl Drop for SignalsBlocked {
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Operation;
+    use crate::record::Record;
+
+    /// A disk with room for a number of bytes.
+    struct SmallDisk {
+        room: u64,
+        end: AtomicU64,
+    }
+
+    impl Sink for SmallDisk {
+        fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            let end = offset + bytes.len() as u64;
+            if end > self.room {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            self.end.fetch_max(end, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    fn record_chunks(room: u64, chunks: usize) -> Arc<Recording> {
+        let disk = |room| Box::new(SmallDisk { room, end: AtomicU64::new(0) });
+        let sinks = Sinks { tape: disk(room), inputs: disk(1 << 20), outputs: disk(1 << 20) };
+        let recording = Arc::new(Recording::new(Path::new("/small"), Process::Main, 0, None, sinks));
+        recording.start_threads().unwrap();
+        for _ in 0..chunks {
+            let mut chunk = recording.take_chunk();
+            let first_index = chunk.first_index();
+            for (index, record) in (first_index..).zip(chunk.as_mut_slice()) {
+                *record = Record::binary64(Operation::Mul, [index.saturating_sub(1), 0], [0.0, index as f64]);
+            }
+            recording.submit(chunk, Chunk::RECORDS);
+        }
+        recording
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_and_recording_goes_on() {
+        let recording = record_chunks(1_000_000, 100);
+        assert_eq!(recording.submitted(), 100 * Chunk::RECORDS as u64);
+        let message = recording.finish().unwrap_err().to_string();
+        assert!(message.contains("/small/dg-tape: No space left on device"), "{message}");
+        assert_eq!(recording.error().unwrap().to_string(), message);
+        // After the end nothing can go wrong any more.
+        let chunk = recording.take_chunk();
+        recording.submit(chunk, 1);
+    }
+
+    #[test]
+    fn buffers_are_recycled() {
+        let recording = record_chunks(u64::MAX, 300);
+        recording.finish().unwrap();
+        let threads = 4;
+        assert!(lock(&recording.queue).free.len() <= WAITING + threads + 2);
+    }
+
+    #[test]
+    fn background_threads_leave_signals_alone() {
+        let recording = record_chunks(u64::MAX, 1);
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let status = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok());
+        let ours: Vec<String> = status.filter(|status| status.starts_with("Name:\tderivgrind-tape\n")).collect();
+        assert!(!ours.is_empty());
+        for status in ours {
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+            let blocked = u64::from_str_radix(blocked, 16).unwrap();
+            // All but those that cannot be blocked and those that the C library keeps for itself.
+            let signals = (1..=64).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP, 32, 33].contains(signal));
+            for signal in signals {
+                assert!(blocked >> (signal - 1) & 1 != 0, "signal {signal}: {blocked:x}");
+            }
+        }
+        recording.finish().unwrap();
+    }
+}

@@ -3,10 +3,11 @@
 use std::sync::mpsc;
 use std::thread;
 
-use crate::decode::{Decoder, Flaw, Partials, SLACK};
+use crate::decode::{Decoder, Flaw, Form, Partials, SLACK};
 use crate::error::{Result, TapeError};
 use crate::exchange;
 use crate::operation::Operation;
+use crate::queue::STACK;
 use crate::reader::{BlockRef, Format, Tape};
 use crate::record::{Chunk, Record};
 
@@ -31,7 +32,7 @@ pub(crate) struct Loader {
 }
 
 /// What blocks can be decoded to.
-pub(crate) trait Item: Copy + Send {
+pub(crate) trait Item: Copy + Default + Send {
     /// Decodes a native block; see [`Decoder::decode`].
     fn native(decoder: &mut Decoder, memory: &[u8], out: &mut Vec<Self>) -> Result<(), Flaw>;
     /// The item for a block of the exchange format.
@@ -40,7 +41,7 @@ pub(crate) trait Item: Copy + Send {
 
 impl Item for Partials {
     fn native(decoder: &mut Decoder, memory: &[u8], out: &mut Vec<Self>) -> Result<(), Flaw> {
-        decoder.decode(memory, |form, operands, values| out.push(form.partials(operands, values)))?;
+        decoder.decode(memory, out, Form::partials)?;
         Ok(())
     }
 
@@ -51,7 +52,7 @@ impl Item for Partials {
 
 impl Item for Record {
     fn native(decoder: &mut Decoder, memory: &[u8], out: &mut Vec<Self>) -> Result<(), Flaw> {
-        decoder.decode(memory, |form, operands, values| out.push(form.record(operands, values)))?;
+        decoder.decode(memory, out, Form::record)?;
         Ok(())
     }
 
@@ -70,11 +71,10 @@ impl Loader {
         Loader { decoder: Decoder::new(), memory: Vec::new() }
     }
 
-    /// Reads and decodes a block into `out`, which is emptied first.
+    /// Reads and decodes a block; `out` becomes its content.
     pub(crate) fn load<T: Item>(&mut self, tape: &Tape, block: &BlockRef, out: &mut Vec<T>) -> Result<()> {
         let file = &tape.files[block.file];
         let entry = &block.entry;
-        out.clear();
         self.memory.resize(entry.bytes as usize + SLACK, 0);
         file.read(&mut self.memory[..entry.bytes as usize], entry.offset)?;
         let decoded = match file.format {
@@ -88,6 +88,7 @@ impl Loader {
             }),
             Format::Exchange => {
                 let mut index = entry.first_index;
+                out.clear();
                 exchange::decode(entry.first_index, &self.memory[..entry.bytes as usize], |block| {
                     out.push(T::exchange(index, block));
                     index += 1;
@@ -161,7 +162,7 @@ impl Tape {
                         }
                     }
                 };
-                let builder = thread::Builder::new().name("tape-decoder".into());
+                let builder = thread::Builder::new().name("tape-decoder".into()).stack_size(STACK);
                 let started = builder.spawn_scoped(scope, decode);
                 started.map_err(|source| TapeError::io("start a thread to read", &self.files[0].path, source))?;
                 lines.push((filled, empty));
