@@ -1,10 +1,12 @@
 //! Recording in a child process, for commands that go on when the program has ended.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -15,6 +17,10 @@ use crate::recording;
 
 /// How often the tape's size is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Address space for the stack of the thread that watches. The C library takes the engine's thread-local variables out of it, which are
+/// larger than Rust's default.
+const STACK: usize = 16 << 20;
 
 /// Where the program's standard output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,15 +83,19 @@ fn not_started(error: io::Error) -> Failure {
 }
 
 fn wait(mut child: Child, directory: &Path, quiet: bool) -> io::Result<ExitStatus> {
-    let (ended, end) = std::sync::mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut progress = Progress::bytes("recording", quiet);
-            // Ends when the other side of the channel is dropped.
-            while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = end.recv_timeout(INTERVAL) {
-                progress.set(recording::tape_bytes(directory), None);
-            }
-        });
+    if quiet || !io::stderr().is_terminal() {
+        return child.wait();
+    }
+    let (ended, end) = mpsc::channel::<()>();
+    let watch = move || {
+        let mut progress = Progress::bytes("recording", quiet);
+        // Ends when the other side of the channel is dropped.
+        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(INTERVAL) {
+            progress.set(recording::tape_bytes(directory), None);
+        }
+    };
+    thread::scope(|scope| {
+        let _watcher = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, watch)?;
         let status = child.wait();
         drop(ended);
         status

@@ -8,7 +8,7 @@ use std::process::{Command, Output as Finished};
 use tempfile::TempDir;
 
 use crate::failure::{Exit, Failure};
-use crate::gradient::Gradient;
+use crate::gradient::{Gradient, number};
 use crate::recorder;
 use crate::recording;
 use crate::start::Outcome;
@@ -109,7 +109,8 @@ fn compare(gradient: &Gradient) -> Outcome {
     let mut worst: f64 = 0.0;
     for (((name, value), derivative), expected) in PARAMETERS.iter().zip(row).zip(analytic) {
         let error = ((derivative - expected) / expected).abs();
-        println!("   {name:<10} {value:>6} {derivative:>22.16} {expected:>22.16} {error:>14.1e}");
+        let (found, expected) = (number(*derivative), number(expected));
+        println!("   {name:<10} {value:>6} {found:>22} {expected:>22} {error:>14.1e}");
         // A derivative that is no number is wrong, too.
         worst = if error <= worst { worst } else { error };
     }

@@ -1,0 +1,103 @@
+//! Programs under the engine: what stands after the program is the program's, and it ends as it would without us.
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+use common::{DERIVGRIND, ended, run};
+
+#[test]
+fn arguments_after_the_program_are_its_own() {
+    for line in [&["run", "--"][..], &["run"], &["--quiet", "run"]] {
+        let line: Vec<&str> = line.iter().copied().chain(["/bin/echo", "--help", "-q", "--", "run"]).collect();
+        assert_eq!(run(DERIVGRIND, &line).succeeds(), "--help -q -- run\n");
+    }
+}
+
+#[test]
+fn a_program_named_like_a_command() {
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/bin/echo", directory.path().join("demo")).unwrap();
+    let output = Command::new(DERIVGRIND)
+        .args(["--record=tape", "demo", "for", "example"])
+        .current_dir(directory.path())
+        .env("PATH", directory.path())
+        .output()
+        .unwrap();
+    assert_eq!(ended(output).succeeds(), "for example\n");
+}
+
+#[test]
+fn exit_codes_are_the_programs() {
+    for code in [0, 1, 2, 65, 127, 255] {
+        let ended = run(DERIVGRIND, &["run", "--", "sh", "-c", &format!("exit {code}")]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(code), ""));
+    }
+}
+
+#[test]
+fn a_fatal_signal_is_the_programs() {
+    for (name, signal) in [("TERM", libc::SIGTERM), ("KILL", libc::SIGKILL), ("USR1", libc::SIGUSR1)] {
+        let status =
+            Command::new(DERIVGRIND).args(["run", "--", "sh", "-c", &format!("kill -{name} $$")]).status().unwrap();
+        assert_eq!(status.signal(), Some(signal), "{name}");
+    }
+}
+
+/// Rust's run-time system would ignore SIGPIPE and thereby change what the program inherits.
+#[test]
+fn ignored_signals_are_inherited_unchanged() {
+    let native = |line: &str| Command::new("sh").args(["-c", line]).output().unwrap();
+    for (handling, command) in [("", "grep SigIgn"), ("trap '' PIPE USR2;", "grep SigIgn")] {
+        let expected = native(&format!("{handling} {command} /proc/self/status"));
+        let engine = native(&format!("{handling} {DERIVGRIND} run -- {command} /proc/self/status"));
+        assert_eq!(ended(engine).succeeds(), ended(expected).succeeds());
+    }
+}
+
+#[test]
+fn standard_streams_are_the_programs() {
+    let mut child = Command::new(DERIVGRIND)
+        .args(["run", "--", "sh", "-c", "cat; echo error >&2"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through the pipe\n").unwrap();
+    let ended = ended(child.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "through the pipe\n", "error\n"));
+}
+
+/// A mistyped program must not cost an earlier recording.
+#[test]
+fn a_missing_program_leaves_the_directory_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let tape = directory.path().join("tape");
+    let path = tape.to_str().unwrap();
+    run(DERIVGRIND, &["record", path, "--", "/nowhere/program"]).says(127, &["/nowhere/program"]);
+    assert!(!tape.exists());
+    std::fs::create_dir(&tape).unwrap();
+    std::fs::write(tape.join("dg-tape"), "an earlier recording").unwrap();
+    run(DERIVGRIND, &["record", path, "--", "/nowhere/program"]).says(127, &["/nowhere/program"]);
+    run(DERIVGRIND, &["record", path, "--", path]).says(126, &[path, "directory"]);
+    assert_eq!(std::fs::read(tape.join("dg-tape")).unwrap(), b"an earlier recording");
+    run(DERIVGRIND, &["grad", "--", "/nowhere/program"]).says(127, &["/nowhere/program"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made() {
+    run(DERIVGRIND, &["record", "/proc/tape", "--", "/bin/true"]).says(73, &["/proc/tape"]);
+    run(DERIVGRIND, &["record", "/bin/true", "--", "/bin/true"]).says(73, &["/bin/true", "directory"]);
+}
+
+#[test]
+fn a_trace_has_a_line_for_each_block() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace");
+    run(DERIVGRIND, &["run", "--trace", trace.to_str().unwrap(), "--", "/bin/true"]).succeeds();
+    let text = std::fs::read_to_string(&trace).unwrap();
+    assert!(text.lines().count() > 1000 && text.lines().all(|line| line.contains(" 0x")));
+    run(DERIVGRIND, &["run", "--trace", "/nowhere/trace", "--", "/bin/true"]).says(125, &["/nowhere/trace"]);
+}
