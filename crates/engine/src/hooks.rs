@@ -5,7 +5,7 @@
 //! wrong derivatives without a message would follow. So a name counts only
 //! - in a shared object that is part of a C or math library by its `DT_SONAME` (its file name if it has none): see [`LIBRARIES`];
 //! - in an executable, for statically linked copies, under stricter rules since all names lie in one pot there. glibc defines each of
-//!   its functions under a second, reserved name (`log` and `__log` have one address), or as IFUNC; that is what is asked for. Only
+//!   its functions as a weak alias of a reserved name (`log` of `__log`, `scalbn` of `__ldexp`), or as IFUNC; that is what is asked for. Only
 //!   a static executable that was not linked with glibc's start files (musl has no such second names) is taken at its word.
 //!
 //! Calls inside a library that do not go through the exported entry (glibc's `sincos` using the code of `sin`) are not seen, nor are copies that
@@ -140,13 +140,14 @@ fn wanted_functions(path: &Path, wants: impl Fn(&str) -> bool) -> Result<(Vec<Fu
     let elf = Elf::open(path)?;
     let identity = elf.identity()?;
     let functions = match identity.kind {
-        Kind::SharedObject if is_trusted_library(path, &identity) => elf.functions(false, wants)?,
+        Kind::SharedObject if is_trusted_library(path, &identity) => elf.functions(false, |name, _| wants(name))?,
         Kind::SharedObject => Vec::new(),
+        Kind::StaticExecutable if !identity.glibc_start_files => elf.functions(true, |name, _| wants(name))?,
         Kind::StaticExecutable | Kind::DynamicExecutable => {
-            let reserved = |name: &str| name.strip_prefix("__").is_some_and(&wants);
-            let candidates = elf.functions(true, |name| wants(name) || reserved(name))?;
-            let at_their_word = identity.kind == Kind::StaticExecutable && !identity.glibc_start_files;
-            statically_linked(candidates, at_their_word, wants)
+            let candidates = elf.functions(true, |name, _| wants(name))?;
+            let addresses: HashSet<u64> = candidates.iter().map(|function| function.address).collect();
+            let reserved = elf.functions(true, |name, at| name.starts_with("__") && addresses.contains(&at))?;
+            from_glibc(candidates, &reserved)
         }
     };
     Ok((functions, identity))
@@ -161,18 +162,11 @@ fn is_trusted_library(path: &Path, identity: &Identity) -> bool {
         .is_some_and(|name| LIBRARIES.iter().any(|library| name.starts_with(library)))
 }
 
-/// Those of an executable's functions that come from a C library. `candidates` is ordered by address.
-fn statically_linked(candidates: Vec<Function>, at_their_word: bool, wants: impl Fn(&str) -> bool) -> Vec<Function> {
-    let reserved: HashSet<(u64, &str)> =
-        candidates.iter().filter_map(|function| Some((function.address, function.name.strip_prefix("__")?))).collect();
+/// Those of an executable's functions that are glibc's. `reserved` are the functions with a name that is reserved to it.
+fn from_glibc(mut candidates: Vec<Function>, reserved: &[Function]) -> Vec<Function> {
+    let reserved: HashSet<u64> = reserved.iter().map(|function| function.address).collect();
+    candidates.retain(|function| function.is_ifunc || (function.is_weak && reserved.contains(&function.address)));
     candidates
-        .iter()
-        .filter(|function| wants(&function.name))
-        .filter(|function| {
-            at_their_word || function.is_ifunc || reserved.contains(&(function.address, function.name.as_str()))
-        })
-        .cloned()
-        .collect()
 }
 
 /// The distance between the addresses in the file and those in memory.
@@ -196,11 +190,11 @@ mod tests {
     use super::*;
 
     fn function(name: &str, address: u64, is_ifunc: bool) -> Function {
-        Function { name: name.into(), address, size: 16, is_ifunc }
+        Function { name: name.into(), address, size: 16, is_ifunc, is_weak: true }
     }
 
     fn wants(name: &str) -> bool {
-        ["log", "exp", "sin"].contains(&name)
+        ["log", "log1p", "exp", "scalbn", "sin"].contains(&name)
     }
 
     #[test]
@@ -246,19 +240,14 @@ mod tests {
     /// The point of it all: a user's `log` is no logarithm.
     #[test]
     fn in_executables_only_aliased_functions_are_trusted() {
-        let symbols = || {
-            vec![
-                function("log", 0x1000, false), // the user's: writes a line to a file
-                function("__exp", 0x2000, false),
-                function("exp", 0x2000, false),
-                function("__sin", 0x3000, true),
-                function("sin", 0x3000, true),
-                function("__log", 0x4000, false),
-            ]
-        };
-        let names = |functions: Vec<Function>| functions.into_iter().map(|f| f.name).collect::<Vec<_>>();
-        assert_eq!(names(statically_linked(symbols(), false, wants)), ["exp", "sin"]);
-        assert_eq!(names(statically_linked(symbols(), true, wants)), ["log", "exp", "sin"]);
+        // The user's `log` writes a line to a file; whose the weak `pow` is, nobody knows.
+        let users = Function { is_weak: false, ..function("log", 0x1000, false) };
+        let candidates =
+            vec![users, function("exp", 0x2000, false), function("sin", 0x3000, true), function("pow", 0x5000, false)];
+        let reserved =
+            [function("__exp1", 0x2000, false), function("__icf", 0x1000, false), function("__log", 0x4000, false)];
+        let names: Vec<_> = from_glibc(candidates, &reserved).into_iter().map(|f| f.name).collect();
+        assert_eq!(names, ["exp", "sin"]);
     }
 
     #[test]
@@ -285,13 +274,12 @@ mod tests {
         let source = directory.join("program.c");
         std::fs::write(
             &source,
-            "#include <stdio.h>\n double exp(double); double sin(double); void log(const char *s) { puts(s); }\n\
-             int main(int c, char **v) { log(v[0]); printf(\"%g %g\\n\", exp(c), sin(c)); return 0; }\n",
+            "#include <stdio.h>\n double exp(double); double sin(double); double scalbn(double, int); double log1p(double); void log(const char *s) { puts(s); }\n\
+             int main(int c, char **v) { log(v[0]); printf(\"%g %g %g\\n\", exp(c), sin(c), scalbn(log1p(c), c)); return 0; }\n",
         )
         .unwrap();
-        for (option, expected) in
-            [("-static", vec!["exp", "sin"]), ("-static-pie", vec!["exp", "sin"]), ("-pie", vec![])]
-        {
+        const EXPECTED: &[&str] = &["exp", "log1p", "scalbn", "sin"];
+        for (option, expected) in [("-static", EXPECTED), ("-static-pie", EXPECTED), ("-pie", &[])] {
             let program = directory.join(format!("program{option}"));
             let status = std::process::Command::new("cc")
                 .args([option, "-fno-builtin", "-w", "-o"])

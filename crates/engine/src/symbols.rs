@@ -49,6 +49,8 @@ pub struct Function {
     pub size: u64,
     /// `STT_GNU_IFUNC`: the code at `address` is a resolver, which returns the implementation's address.
     pub is_ifunc: bool,
+    /// Weak binding: a definition of somebody else's takes precedence when linking.
+    pub is_weak: bool,
 }
 
 /// A `PT_LOAD` segment that is mapped executable.
@@ -162,7 +164,7 @@ impl Elf {
         Ok(Identity { kind, soname, glibc_start_files, segments })
     }
 
-    /// The functions that the file defines with global or weak binding and default or protected visibility and whose name `wants` accepts:
+    /// The functions that the file defines with global or weak binding and default or protected visibility and whose name and address `wants` accepts:
     /// those of `.dynsym`, and with `static_symbols` those of `.symtab` as well. Several names of one address give several
     /// entries; the same name and address in both tables gives one. A name with several versions gives one entry for each address.
     ///
@@ -171,7 +173,7 @@ impl Elf {
     pub fn functions(
         &self,
         static_symbols: bool,
-        mut wants: impl FnMut(&str) -> bool,
+        mut wants: impl FnMut(&str, u64) -> bool,
     ) -> Result<Vec<Function>, SymbolError> {
         let sections = self.header()?.sections(ENDIAN, &self.data).map_err(|e| self.malformed(e))?;
         let mut functions = Vec::new();
@@ -208,7 +210,7 @@ impl Elf {
     }
 }
 
-fn function(symbol: &Symbol, strings: StringTable<'_>, wants: &mut impl FnMut(&str) -> bool) -> Option<Function> {
+fn function(symbol: &Symbol, strings: StringTable<'_>, wants: &mut impl FnMut(&str, u64) -> bool) -> Option<Function> {
     let is_ifunc = symbol.st_type() == elf::STT_GNU_IFUNC;
     let callable = is_ifunc || symbol.st_type() == elf::STT_FUNC;
     let binding = symbol.st_bind();
@@ -218,11 +220,13 @@ fn function(symbol: &Symbol, strings: StringTable<'_>, wants: &mut impl FnMut(&s
         return None;
     }
     let name = std::str::from_utf8(strings.get(symbol.st_name(ENDIAN)).ok()?).ok()?;
-    wants(name).then(|| Function {
+    let address = symbol.st_value(ENDIAN);
+    wants(name, address).then(|| Function {
         name: name.to_owned(),
-        address: symbol.st_value(ENDIAN),
+        address,
         size: symbol.st_size(ENDIAN),
         is_ifunc,
+        is_weak: binding == elf::STB_WEAK,
     })
 }
 
@@ -231,10 +235,10 @@ fn function(symbol: &Symbol, strings: StringTable<'_>, wants: &mut impl FnMut(&s
 ///
 /// # Errors
 /// The file cannot be read, is no ELF file for amd64, or is damaged.
-pub fn exported_functions(path: &Path, wants: impl FnMut(&str) -> bool) -> Result<Vec<Function>, SymbolError> {
+pub fn exported_functions(path: &Path, mut wants: impl FnMut(&str) -> bool) -> Result<Vec<Function>, SymbolError> {
     let elf = Elf::open(path)?;
     let static_symbols = elf.identity()?.kind != Kind::SharedObject;
-    elf.functions(static_symbols, wants)
+    elf.functions(static_symbols, |name, _| wants(name))
 }
 
 #[cfg(test)]
@@ -256,7 +260,7 @@ mod tests {
         let identity = elf.identity().unwrap();
         assert_eq!(identity.kind, Kind::SharedObject);
         assert_eq!(identity.soname.as_deref(), Some("libm.so.6"));
-        let functions = elf.functions(false, |name| ["sin", "pow", "fabs"].contains(&name)).unwrap();
+        let functions = elf.functions(false, |name, _| ["sin", "pow", "fabs"].contains(&name)).unwrap();
         for name in ["sin", "pow", "fabs"] {
             let found: Vec<_> = functions.iter().filter(|f| f.name == name).collect();
             assert!(!found.is_empty(), "{name}");
