@@ -125,11 +125,11 @@ impl Tool for Recorder {
     }
 
     fn hooks_version(&self, version: Version) -> bool {
-        // While everything is passive a math function is like any other; IFUNC resolvers are run in the passive version.
-        version != PLAIN
+        // While everything is passive a math function is like any other.
+        version == ACTIVE
     }
 
     fn function_entered(&self, context: &mut Context, name: &str) -> bool {
-        context.version == ACTIVE && intercept::call(context, name)
+        intercept::call(context, name)
     }
 }
