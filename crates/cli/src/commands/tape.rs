@@ -73,6 +73,8 @@ fn describe(statistics: &Statistics) -> String {
         Format::Native => "native",
         Format::Exchange => "exchange",
     };
+    // The dummy of index 0 is no news to anybody.
+    let [none, unused] = [none, unused].map(|count| count.saturating_sub(1));
     let indices = none + one + two;
     let lines = [
         ("format", format.to_owned()),
