@@ -74,8 +74,8 @@ const PROGRAMS: &[(&str, Make, i32)] = &[
     ("elf-object-file", |path| executable(path, &elf(2, 62, 1)), code::UNUSABLE),
     ("elf-core-dump", |path| executable(path, &elf(2, 62, 4)), code::UNUSABLE),
     ("elf-without-segments", |path| executable(path, &elf(2, 62, 2)), code::UNUSABLE),
-    ("elf-missing-loader", |path| executable(path, &missing_loader()?), code::UNUSABLE),
-    ("script-missing-interpreter", |path| executable(path, b"#!/nowhere/interpreter\n"), code::UNUSABLE),
+    ("elf-missing-loader", |path| executable(path, &missing_loader()?), code::NOT_FOUND),
+    ("script-missing-interpreter", |path| executable(path, b"#!/nowhere/interpreter\n"), code::NOT_FOUND),
     ("script-interprets-itself", |path| executable(path, format!("#!{}\n", path.display()).as_bytes()), code::UNUSABLE),
 ];
 
