@@ -5,7 +5,6 @@ pub mod bit_tricks;
 pub mod ir;
 pub mod lift;
 pub mod math;
-pub mod recording;
 pub mod recorder;
 pub mod shadow;
 
