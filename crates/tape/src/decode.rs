@@ -4,7 +4,8 @@ use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, both, low_bytes, va
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, get_u32, get_u64};
 use crate::operation::{BINARY32, Operation};
 use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
-use crate::sequence;
+use crate::run::LoopHistory;
+use crate::sequence::{self, Repetition};
 
 /// Bytes that must be readable behind a block given to the [`Decoder`], so that it can load whole words.
 pub(crate) const SLACK: usize = 8;
@@ -34,19 +35,19 @@ pub(crate) enum Flaw {
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     code: u8,
-    operation: Operation,
-    binary32: bool,
-    active: [bool; 2],
+    pub(crate) operation: Operation,
+    pub(crate) binary32: bool,
+    pub(crate) active: [bool; 2],
     /// For each operand: its bits if the distance is stored, its bits if it is predicted.
     distance_masks: [u64; 2],
     stored: [u64; 2],
     predicted: [u64; 2],
-    distance_bytes: [u8; 2],
-    sources: [Source; 2],
+    pub(crate) distance_bytes: [u8; 2],
+    pub(crate) sources: [Source; 2],
     /// For each value: its bits if it is stored, its bits if it has a source.
-    value_masks: [u64; 2],
-    source_masks: [u64; 2],
-    value_bytes: [u8; 2],
+    pub(crate) value_masks: [u64; 2],
+    pub(crate) source_masks: [u64; 2],
+    pub(crate) value_bytes: [u8; 2],
 }
 
 impl Form {
@@ -115,13 +116,70 @@ impl Form {
     }
 }
 
-/// Decodes blocks. It allocates on creation only.
+/// Decodes blocks. It allocates on creation only (and for loops, see [`crate::run`]).
 pub(crate) struct Decoder {
-    forms: Box<[Form; MAX_FORMS]>,
-    sequence: Vec<u8>,
+    pub(crate) forms: Box<[Form; MAX_FORMS]>,
+    /// The number of each record's form, and the repetitions in that.
+    pub(crate) sequence: Vec<u8>,
+    pub(crate) repetitions: Vec<Repetition>,
     /// Operands and values of the records so far: those to come refer to them.
-    operands: Box<[[u64; 2]]>,
-    values: Box<[[u64; 2]]>,
+    pub(crate) operands: Box<[[u64; 2]]>,
+    pub(crate) values: Box<[[u64; 2]]>,
+    /// How far back the block's forms look for values.
+    pub(crate) reach: usize,
+    pub(crate) loops: LoopHistory,
+}
+
+/// How far a block has been decoded.
+pub(crate) struct Cursor {
+    pub(crate) header: BlockHeader,
+    /// The record to be decoded next.
+    pub(crate) position: usize,
+    /// The period at this position.
+    pub(crate) period: usize,
+    /// Offsets of the next distance and value in the block.
+    operand: usize,
+    pub(crate) value: usize,
+    /// Offset of the next change of the period.
+    change: usize,
+    /// Offsets of the block's parts behind the forms.
+    sequence_at: usize,
+    operands_at: usize,
+    values_at: usize,
+    pub(crate) values_end: usize,
+}
+
+impl Cursor {
+    /// The next change of the period: position and new period.
+    fn next_change(&self, memory: &[u8]) -> Option<(usize, usize)> {
+        // 32-bit numbers fit.
+        let number = |offset| get_u32(memory, self.change + offset) as usize;
+        (self.change < self.sequence_at).then(|| (number(0), number(4)))
+    }
+
+    /// Brings the period up to date. Returns the position up to which it holds.
+    pub(crate) fn settle(&mut self, memory: &[u8]) -> Result<usize, Flaw> {
+        while let Some((from, period)) = self.next_change(memory) {
+            if from > self.position {
+                return Ok(from.min(self.header.records as usize));
+            }
+            if period > self.position {
+                return Err(damaged(self.change, "a period begins before the block"));
+            }
+            self.period = period;
+            self.change += PERIOD_BYTES;
+        }
+        Ok(self.header.records as usize)
+    }
+
+    /// Checks that everything has been used.
+    pub(crate) fn finish(self) -> Result<BlockHeader, Flaw> {
+        if (self.operand, self.value) == (self.values_at, self.values_end) {
+            Ok(self.header)
+        } else {
+            Err(damaged(self.operands_at, "distances or values are left over"))
+        }
+    }
 }
 
 impl Decoder {
@@ -129,8 +187,11 @@ impl Decoder {
         Decoder {
             forms: Box::new([Form::NONE; MAX_FORMS]),
             sequence: Vec::with_capacity(Chunk::RECORDS),
+            repetitions: Vec::new(),
             operands: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
             values: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
+            reach: 0,
+            loops: LoopHistory::default(),
         }
     }
 
@@ -143,46 +204,70 @@ impl Decoder {
         out: &mut Vec<T>,
         item: impl Fn(&Form, [u64; 2], [u64; 2]) -> T,
     ) -> Result<BlockHeader, Flaw> {
+        let mut cursor = self.begin(memory)?;
+        let records = cursor.header.records as usize;
+        out.clear();
+        out.reserve(records);
+        self.advance(memory, &mut cursor, records, |form, operands, values| out.push(item(form, operands, values)))?;
+        cursor.finish()
+    }
+
+    /// Opens a block: forms and their sequence.
+    pub(crate) fn begin(&mut self, memory: &[u8]) -> Result<Cursor, Flaw> {
         let header = self.open(memory)?;
         let mut ends = [BLOCK_HEADER_BYTES; 6];
         for (part, size) in header.parts().into_iter().enumerate() {
             ends[part + 1] = ends[part] + size as usize;
         }
-        let [_, periods_at, sequence_at, operands_at, values_at, values_end] = ends;
-        let records = header.records as usize;
-        if sequence::decode(&memory[sequence_at..operands_at], records, &mut self.sequence).is_none() {
+        let [_, change, sequence_at, operands_at, values_at, values_end] = ends;
+        let Decoder { sequence, repetitions, .. } = self;
+        let encoded = &memory[sequence_at..operands_at];
+        if sequence::decode(encoded, header.records as usize, sequence, repetitions).is_none() {
             return Err(damaged(sequence_at, "the sequence of forms is nonsense"));
         }
-        if self.sequence.iter().max().is_some_and(|number| u32::from(*number) >= header.forms) {
+        if sequence.iter().max().is_some_and(|number| u32::from(*number) >= header.forms) {
             return Err(damaged(sequence_at, "a form is missing"));
         }
-        let mut periods = memory[periods_at..sequence_at].chunks_exact(PERIOD_BYTES).map(|change| {
-            // A 32-bit number fits.
-            (get_u32(change, 0) as usize, get_u32(change, 4) as usize)
-        });
-        out.resize(records, T::default());
-        let (mut operand, mut value) = (operands_at, values_at);
-        let (mut position, mut period) = (0, 0);
-        let mut change = periods.next();
-        while position < records {
-            if let Some((_, next)) = change.filter(|(from, _)| *from <= position) {
-                if next > position {
-                    return Err(damaged(periods_at, "a period begins before the block"));
-                }
-                period = next;
-                change = periods.next();
-                continue;
-            }
-            let end = change.map_or(records, |(from, _)| from.min(records));
-            for (position, place) in (position..end).zip(&mut out[position..end]) {
-                let number = self.sequence[position];
-                let form = &self.forms[usize::from(number)];
-                let index = header.first_index + position as u64;
+        let used = &self.forms[..header.forms as usize];
+        self.reach = used.iter().flat_map(|form| form.sources).map(Source::back).max().unwrap_or(0);
+        self.loops.clear();
+        Ok(Cursor {
+            header,
+            position: 0,
+            period: 0,
+            operand: operands_at,
+            value: values_at,
+            change,
+            sequence_at,
+            operands_at,
+            values_at,
+            values_end,
+        })
+    }
+
+    /// Decodes records up to `limit`, one by one.
+    #[inline(always)]
+    pub(crate) fn advance(
+        &mut self,
+        memory: &[u8],
+        cursor: &mut Cursor,
+        limit: usize,
+        mut each: impl FnMut(&Form, [u64; 2], [u64; 2]),
+    ) -> Result<(), Flaw> {
+        while cursor.position < limit {
+            let end = cursor.settle(memory)?.min(limit);
+            let reach = cursor.period.max(self.reach);
+            self.remember(memory, cursor.position.saturating_sub(reach), cursor.header.first_index);
+            let period = cursor.period;
+            let Cursor { operand, value, .. } = cursor;
+            for position in cursor.position..end {
+                let form = &self.forms[usize::from(self.sequence[position])];
+                let index = cursor.header.first_index + position as u64;
                 let before = self.operands[position - period];
-                let distances = load_pair(memory, &mut operand, form.distance_bytes);
-                let words = load_pair(memory, &mut value, form.value_bytes);
+                let distances = load_pair(memory, operand, form.distance_bytes);
+                let words = load_pair(memory, value, form.value_bytes);
                 let (Some(distances), Some(words)) = (distances, words) else {
-                    return Err(damaged(operands_at, "distances or values run over the end"));
+                    return Err(damaged(cursor.operands_at, "distances or values run over the end"));
                 };
                 let operands = both(|k| {
                     (before[k].wrapping_add(period as u64) & form.predicted[k])
@@ -198,20 +283,17 @@ impl Decoder {
                     let source = form.sources[k];
                     // The difference is out of range if the source lies before the block.
                     let Some(sourced) = self.values.get(position.wrapping_sub(source.back())) else {
-                        return Err(damaged(sequence_at, "a value's source is not in the block"));
+                        return Err(damaged(cursor.sequence_at, "a value's source is not in the block"));
                     };
                     values[k] = (words[k] & form.value_masks[k]) | (sourced[source.slot()] & form.source_masks[k]);
                 }
                 self.operands[position] = operands;
                 self.values[position] = values;
-                *place = item(form, operands, values);
+                each(form, operands, values);
             }
-            position = end;
+            cursor.position = end;
         }
-        if (operand, value) != (values_at, values_end) {
-            return Err(damaged(operands_at, "distances or values are left over"));
-        }
-        Ok(header)
+        Ok(())
     }
 
     /// Checks a block's header and checksum and reads its forms.
@@ -243,7 +325,7 @@ impl Decoder {
     }
 }
 
-fn damaged(offset: usize, what: &str) -> Flaw {
+pub(crate) fn damaged(offset: usize, what: &str) -> Flaw {
     Flaw::Damaged { offset, what: what.to_owned() }
 }
 
@@ -262,6 +344,7 @@ fn load_pair(memory: &[u8], at: &mut usize, bytes: [u8; 2]) -> Option<[u64; 2]> 
 mod tests {
     use super::*;
     use crate::encode::Encoder;
+    use crate::run::{Content, Run};
     use proptest::prelude::*;
 
     fn round_trip(first_index: u64, records: &[Record]) -> Vec<Record> {
@@ -351,6 +434,56 @@ mod tests {
         }
     }
 
+    /// What a sweep sees of records, and how many of them are in loops.
+    fn sweep_view(first_index: u64, records: &[Record]) -> (Vec<Partials>, usize) {
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let (mut seen, mut in_loops) = (Vec::new(), 0);
+        while seen.len() < records.len() {
+            let (_, block) = encoder.encode(first_index + seen.len() as u64, &records[seen.len()..]);
+            let mut memory = [block, &[0xff; SLACK]].concat();
+            let mut run = Run::default();
+            decoder.decode_run(&mut memory, &mut run).unwrap();
+            for part in &run.parts {
+                match &part.content {
+                    Content::Records(range) => seen.extend_from_slice(&run.records[range.clone()]),
+                    Content::Loop { rows, columns } => {
+                        let columns = &run.columns[columns.clone()];
+                        in_loops += rows * columns.len();
+                        for (row, column) in (0..*rows).flat_map(|row| columns.iter().map(move |column| (row, column)))
+                        {
+                            let index = first_index + seen.len() as u64;
+                            let partials = column.partials(&memory, row);
+                            let active = |k: usize| column.distances[k] != 0;
+                            seen.push(Partials {
+                                operands: both(|k| if active(k) { index - column.distances[k] } else { 0 }),
+                                partials: both(|k| if active(k) { partials[k] } else { 0.0 }),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        (seen, in_loops)
+    }
+
+    #[test]
+    fn loops_stay_loops() {
+        let mut records = Vec::new();
+        for index in 100..100 + Chunk::RECORDS as u64 {
+            let value = index as f64;
+            records.push(match index % 5 {
+                0 => Record::binary64(Operation::Mul, [index - 77, index - 3], [value, 0.25]),
+                1 => Record::binary32(Operation::Div, [index - 1, index - 90], [value as f32, 3.0]),
+                2 => Record::binary64(Operation::Mul, [0, index - 2], [value - 2.0, 1.0]),
+                3 => Record::binary64(Operation::Partials, [index - 1, index - 2], [value, value]),
+                _ => Record::binary64(Operation::Div, [index - 1, 0], [0.0, 7.0]),
+            });
+        }
+        let (seen, in_loops) = sweep_view(100, &records);
+        assert!(in_loops > Chunk::RECORDS - 100, "{in_loops}");
+        assert!(seen.iter().zip(&records).all(|(seen, record)| *seen == record.partials()));
+    }
+
     /// What must come back of a record.
     fn essence(record: &Record) -> Record {
         let operation = Operation::from_code(record.code()).unwrap();
@@ -428,6 +561,12 @@ mod tests {
                 prop_assert_eq!(decoded, expected, "at {}", position);
             }
             prop_assert_eq!(decoded.len(), expected.len());
+            let (partials, _) = sweep_view(first_index, &records);
+            let bits = |block: Partials| (block.operands, block.partials.map(f64::to_bits));
+            for (position, (block, record)) in partials.iter().zip(&expected).enumerate() {
+                prop_assert_eq!(bits(*block), bits(record.partials()), "at {}", position);
+            }
+            prop_assert_eq!(partials.len(), expected.len());
         }
     }
 

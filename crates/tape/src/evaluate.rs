@@ -14,9 +14,10 @@
 use std::cell::RefCell;
 
 use crate::adjoint::Adjoint;
-use crate::decode::Partials;
 use crate::error::{Result, TapeError};
+use crate::propagate;
 use crate::reader::Tape;
+use crate::run::Run;
 use crate::stream::Direction;
 use crate::values;
 
@@ -142,8 +143,8 @@ impl<'a> Sweep<'a> {
         Ok(results)
     }
 
-    fn report(&self, progress: &mut Progress, records: usize) {
-        progress.done += records as u64;
+    fn report(&self, progress: &mut Progress, records: u32) {
+        progress.done += u64::from(records);
         if let Some(report) = self.progress.borrow_mut().as_mut() {
             report(*progress);
         }
@@ -171,19 +172,20 @@ impl<'a> Sweep<'a> {
         };
         let mut processed = tape.index_limit;
         let mut released = tape.index_limit as usize;
-        tape.stream(Direction::Backward, self.decoders, |first_index, run: &[Partials]| {
+        tape.stream(Direction::Backward, self.decoders, |block, run: &Run| {
+            let first_index = block.first_index;
             let values = bars.values();
-            let missing = &values[first_index as usize + run.len()..processed as usize];
+            let missing = &values[block.index_limit() as usize..processed as usize];
             if missing.iter().any(|bar| *bar != [0.0; LANES]) {
                 return Err(tape.missing_index());
             }
-            propagate_bars(values, first_index as usize, run);
+            propagate::bars(values, run);
             collect(values, first_index);
             processed = first_index;
             if released - first_index as usize > RELEASE_BYTES / size_of::<[f64; LANES]>() {
                 released = bars.release(first_index as usize, released);
             }
-            self.report(&mut progress, run.len());
+            self.report(&mut progress, block.records);
             Ok(true)
         })?;
         collect(bars.values(), 0);
@@ -202,12 +204,12 @@ impl<'a> Sweep<'a> {
         let values = dots.values();
         scatter(values, &tape.inputs, seeds);
         let mut processed = 0;
-        tape.stream(Direction::Forward, self.decoders, |first_index, run: &[Partials]| {
+        tape.stream(Direction::Forward, self.decoders, |block, run: &Run| {
             // What uses an index that is not on the tape must not look as if it did not depend on anything.
-            values[processed..first_index as usize].fill([f64::NAN; LANES]);
-            propagate_dots(values, first_index as usize, run);
-            processed = first_index as usize + run.len();
-            self.report(&mut progress, run.len());
+            values[processed..block.first_index as usize].fill([f64::NAN; LANES]);
+            propagate::dots(values, run);
+            processed = block.index_limit() as usize;
+            self.report(&mut progress, block.records);
             Ok(true)
         })?;
         let output_dots: Vec<[f64; LANES]> = tape.outputs.iter().map(|index| values[*index as usize]).collect();
@@ -231,46 +233,6 @@ fn scatter<const LANES: usize>(values: &mut [[f64; LANES]], indices: &[u64], see
 /// Appends the first `count` lanes as vectors.
 fn gather<const LANES: usize>(results: &mut Vec<Vec<f64>>, count: usize, values: &[[f64; LANES]]) {
     results.extend((0..count).map(|lane| values.iter().map(|value| value[lane]).collect()));
-}
-
-/// `p * x`, and 0 if `x` is 0.
-#[inline(always)]
-fn contribution(partial: f64, value: f64) -> f64 {
-    if value == 0.0 { 0.0 } else { partial * value }
-}
-
-/// Reverse mode for a run of records.
-fn propagate_bars<const LANES: usize>(bars: &mut [[f64; LANES]], first_index: usize, run: &[Partials]) {
-    for (position, record) in run.iter().enumerate().rev() {
-        let bar = bars[first_index + position];
-        if bar == [0.0; LANES] {
-            continue;
-        }
-        for (operand, partial) in record.operands.into_iter().zip(record.partials) {
-            if operand != 0 {
-                let target = &mut bars[operand as usize];
-                for lane in 0..LANES {
-                    target[lane] += contribution(partial, bar[lane]);
-                }
-            }
-        }
-    }
-}
-
-/// Forward mode for a run of records. The seeds of inputs are in place.
-fn propagate_dots<const LANES: usize>(dots: &mut [[f64; LANES]], first_index: usize, run: &[Partials]) {
-    for (position, record) in run.iter().enumerate() {
-        let mut dot = dots[first_index + position];
-        for (operand, partial) in record.operands.into_iter().zip(record.partials) {
-            if operand != 0 {
-                let source = dots[operand as usize];
-                for lane in 0..LANES {
-                    dot[lane] += contribution(partial, source[lane]);
-                }
-            }
-        }
-        dots[first_index + position] = dot;
-    }
 }
 
 impl Sweep<'_> {

@@ -10,6 +10,7 @@ use crate::format::{Entry, INPUT_FILE, OUTPUT_FILE, TAPE_FILE, get_u64};
 use crate::operation::Operation;
 use crate::reader::{Format, Tape, TapeFile};
 use crate::record::{Chunk, Record};
+use crate::stream::Direction;
 use crate::writer::TapeWriter;
 
 /// Size of a block.
@@ -42,7 +43,11 @@ pub(crate) fn entries(file: &TapeFile, start: &[u8]) -> Result<Vec<Entry>> {
 }
 
 /// Reads a run of blocks; every operand precedes its operation.
-pub(crate) fn decode(first_index: u64, memory: &[u8], mut each: impl FnMut(Partials)) -> std::result::Result<(), Flaw> {
+pub(crate) fn decode(
+    first_index: u64,
+    memory: &[u8],
+    mut each: impl FnMut(u64, Partials),
+) -> std::result::Result<(), Flaw> {
     for (position, block) in memory.chunks_exact(BLOCK_BYTES).enumerate() {
         let index = first_index + position as u64;
         let operands = [get_u64(block, 0), get_u64(block, 8)];
@@ -50,7 +55,7 @@ pub(crate) fn decode(first_index: u64, memory: &[u8], mut each: impl FnMut(Parti
             return Err(Flaw::Order { index, operand });
         }
         let partial = |k: usize| if operands[k] == 0 { 0.0 } else { f64::from_bits(get_u64(block, 16 + 8 * k)) };
-        each(Partials { operands, partials: [partial(0), partial(1)] });
+        each(index, Partials { operands, partials: [partial(0), partial(1)] });
     }
     Ok(())
 }
@@ -98,8 +103,8 @@ impl Tape {
                 run.iter().try_for_each(|block| file.write_all(&block.to_bytes()))
             };
             let mut result = Ok(());
-            let streamed = self.stream_forward(|first_index, run| {
-                result = write(file, first_index, run);
+            let streamed = self.stream(Direction::Forward, Tape::default_decoders(), |block, run: &Vec<Partials>| {
+                result = write(file, block.first_index, run);
                 Ok(result.is_ok())
             });
             if let Err(error) = streamed {
@@ -154,7 +159,8 @@ pub fn import(source: &Path, target: &Path) -> Result<()> {
     tape.outputs().iter().for_each(|index| writer.declare_output(*index));
     let mut inputs = tape.inputs().to_vec();
     inputs.sort_unstable();
-    tape.stream_forward(|first_index, run| {
+    tape.stream(Direction::Forward, Tape::default_decoders(), |block, run: &Vec<Partials>| {
+        let first_index = block.first_index;
         let mut chunk = writer.take_chunk();
         // Runs of the exchange format are as long as chunks and in the same order.
         debug_assert_eq!(chunk.first_index(), first_index);

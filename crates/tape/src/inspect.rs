@@ -76,7 +76,7 @@ impl Tape {
     pub fn statistics(&self) -> Result<Statistics> {
         let mut by_operands = [0; 3];
         let mut by_code = [0_u64; 256];
-        self.stream(Direction::Forward, Tape::default_decoders(), |_, run: &[Record]| {
+        self.stream(Direction::Forward, Tape::default_decoders(), |_, run: &Vec<Record>| {
             for record in run {
                 by_operands[record.operands().into_iter().filter(|operand| *operand != 0).count()] += 1;
                 by_code[usize::from(record.code())] += 1;
@@ -114,8 +114,8 @@ impl Tape {
     pub fn print(&self, out: &mut dyn Write) -> Result<()> {
         let mut failure = Ok(());
         let mut next_index = 0;
-        self.stream(Direction::Forward, Tape::default_decoders(), |first_index, run: &[Record]| {
-            failure = print_run(out, &mut next_index, first_index, run);
+        self.stream(Direction::Forward, Tape::default_decoders(), |block, run: &Vec<Record>| {
+            failure = print_run(out, &mut next_index, block.first_index, run);
             Ok(failure.is_ok())
         })?;
         failure.map_err(|source| TapeError::io("print", &self.files[0].path, source))
@@ -131,8 +131,8 @@ impl Tape {
         let mut present = IndexSet::new(self.index_limit);
         let path = &self.files[0].path;
         let what = "has no record: the thread that made it was not recorded to its end";
-        self.stream(Direction::Forward, Tape::default_decoders(), |first_index, run: &[Record]| {
-            for (index, record) in (first_index..).zip(run) {
+        self.stream(Direction::Forward, Tape::default_decoders(), |block, run: &Vec<Record>| {
+            for (index, record) in (block.first_index..).zip(run) {
                 let missing =
                     record.operands().into_iter().find(|operand| *operand != 0 && !present.contains(*operand));
                 if let Some(operand) = missing {
@@ -177,8 +177,8 @@ impl Tape {
 
         let mut active = IndexSet::new(self.index_limit);
         mark(&mut active, &self.inputs);
-        self.stream(Direction::Forward, decoders, |first_index, run: &[Partials]| {
-            for (index, record) in (first_index..).zip(run) {
+        self.stream(Direction::Forward, decoders, |block, run: &Vec<Partials>| {
+            for (index, record) in (block.first_index..).zip(run) {
                 if record.operands.into_iter().any(|operand| operand != 0 && active.contains(operand)) {
                     active.insert(index);
                 }
@@ -190,9 +190,9 @@ impl Tape {
 
         let mut useful = IndexSet::new(self.index_limit);
         mark(&mut useful, &self.outputs);
-        self.stream(Direction::Backward, decoders, |first_index, run: &[Partials]| {
+        self.stream(Direction::Backward, decoders, |block, run: &Vec<Partials>| {
             for (position, record) in run.iter().enumerate().rev() {
-                if useful.contains(first_index + position as u64) {
+                if useful.contains(block.first_index + position as u64) {
                     record.operands.into_iter().for_each(|operand| useful.insert(operand));
                 }
             }

@@ -14,7 +14,7 @@ impl Tape {
         let mut order: Vec<usize> = (0..indices.len()).collect();
         order.sort_unstable_by_key(|position| indices[*position]);
         let mut found = vec![None; indices.len()];
-        let (mut loader, mut run) = (Loader::new(), Vec::new());
+        let (mut loader, mut run) = (Loader::new(), Vec::<Record>::new());
         let mut rest = &order[..];
         while let Some(first) = rest.first() {
             let index = indices[*first];
@@ -24,7 +24,7 @@ impl Tape {
                 rest = &rest[1..];
                 continue;
             };
-            loader.load::<Record>(self, block, &mut run)?;
+            loader.load(self, block, &mut run)?;
             let inside = rest.partition_point(|position| indices[*position] < block.entry.index_limit());
             for position in &rest[..inside] {
                 let record = run.get((indices[*position] - block.entry.first_index) as usize);

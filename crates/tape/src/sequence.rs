@@ -43,9 +43,23 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     equal + a[equal..length].iter().zip(&b[equal..length]).take_while(|(a, b)| a == b).count()
 }
 
-/// Replaces `out` by the decoded sequence of `length` numbers; `None` if `bytes` are not one.
-pub(crate) fn decode(mut bytes: &[u8], length: usize, out: &mut Vec<u8>) -> Option<()> {
+/// A part of a sequence that repeats what is `back` before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Repetition {
+    pub(crate) start: usize,
+    pub(crate) length: usize,
+    pub(crate) back: usize,
+}
+
+/// Replaces `out` by the decoded sequence of `length` numbers, and `repetitions` by those in it; `None` if `bytes` are not one.
+pub(crate) fn decode(
+    mut bytes: &[u8],
+    length: usize,
+    out: &mut Vec<u8>,
+    repetitions: &mut Vec<Repetition>,
+) -> Option<()> {
     out.clear();
+    repetitions.clear();
     while !bytes.is_empty() {
         let literals = take_number(&mut bytes)?;
         if literals > bytes.len() || literals > length - out.len() {
@@ -62,6 +76,7 @@ pub(crate) fn decode(mut bytes: &[u8], length: usize, out: &mut Vec<u8>) -> Opti
         if repeated > length - out.len() || back == 0 || back > out.len() {
             return None;
         }
+        repetitions.push(Repetition { start: out.len(), length: repeated, back });
         // The repetition may overlap itself: what is there already doubles with each step.
         let from = out.len() - back;
         while repeated > 0 {
@@ -102,7 +117,7 @@ mod tests {
     fn round_trip(sequence: &[u8], periods: &[(u32, u32)]) -> usize {
         let (mut encoded, mut decoded) = (Vec::new(), Vec::new());
         encode(sequence, periods, &mut encoded);
-        decode(&encoded, sequence.len(), &mut decoded).unwrap();
+        decode(&encoded, sequence.len(), &mut decoded, &mut Vec::new()).unwrap();
         assert_eq!(decoded, sequence);
         encoded.len()
     }
@@ -126,7 +141,7 @@ mod tests {
         #[test]
         fn nonsense_is_refused_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..40), length in 0_usize..100) {
             let mut out = Vec::new();
-            if decode(&bytes, length, &mut out).is_some() {
+            if decode(&bytes, length, &mut out, &mut Vec::new()).is_some() {
                 prop_assert_eq!(out.len(), length);
             }
         }

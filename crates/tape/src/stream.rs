@@ -6,10 +6,12 @@ use std::thread;
 use crate::decode::{Decoder, Flaw, Form, Partials, SLACK};
 use crate::error::{Result, TapeError};
 use crate::exchange;
+use crate::format::{BlockHeader, Entry};
 use crate::operation::Operation;
 use crate::queue::STACK;
 use crate::reader::{BlockRef, Format, Tape};
-use crate::record::{Chunk, Record};
+use crate::record::Record;
+use crate::run::{Content, Part, Run};
 
 /// Runs that each decoding thread may be ahead.
 const AHEAD: usize = 2;
@@ -31,38 +33,56 @@ pub(crate) struct Loader {
     memory: Vec<u8>,
 }
 
-/// What blocks can be decoded to.
-pub(crate) trait Item: Copy + Default + Send {
-    /// Decodes a native block; see [`Decoder::decode`].
-    fn native(decoder: &mut Decoder, memory: &[u8], out: &mut Vec<Self>) -> Result<(), Flaw>;
-    /// The item for a block of the exchange format.
-    fn exchange(index: u64, block: Partials) -> Self;
+/// What a block can be decoded to.
+pub(crate) trait Decoded: Default + Send {
+    /// Decodes a native block; `memory` is as for [`Decoder::decode`] and may be taken in exchange for other memory.
+    fn native(&mut self, decoder: &mut Decoder, memory: &mut Vec<u8>) -> Result<BlockHeader, Flaw>;
+    /// Takes the content of the exchange format, whose first block has the given index.
+    fn exchange(&mut self, first_index: u64, memory: &[u8]) -> Result<(), Flaw>;
 }
 
-impl Item for Partials {
-    fn native(decoder: &mut Decoder, memory: &[u8], out: &mut Vec<Self>) -> Result<(), Flaw> {
-        decoder.decode(memory, out, Form::partials)?;
-        Ok(())
+impl Decoded for Vec<Partials> {
+    fn native(&mut self, decoder: &mut Decoder, memory: &mut Vec<u8>) -> Result<BlockHeader, Flaw> {
+        decoder.decode(memory, self, Form::partials)
     }
 
-    fn exchange(_: u64, block: Partials) -> Self {
-        block
+    fn exchange(&mut self, first_index: u64, memory: &[u8]) -> Result<(), Flaw> {
+        self.clear();
+        exchange::decode(first_index, memory, |_, block| self.push(block))
     }
 }
 
-impl Item for Record {
-    fn native(decoder: &mut Decoder, memory: &[u8], out: &mut Vec<Self>) -> Result<(), Flaw> {
-        decoder.decode(memory, out, Form::record)?;
-        Ok(())
+impl Decoded for Vec<Record> {
+    fn native(&mut self, decoder: &mut Decoder, memory: &mut Vec<u8>) -> Result<BlockHeader, Flaw> {
+        decoder.decode(memory, self, Form::record)
     }
 
-    fn exchange(index: u64, block: Partials) -> Self {
-        match block.operands {
-            [0, 0] if index == 0 => Record::default(),
-            // The format does not tell inputs from constants.
-            [0, 0] => Record::input(),
-            operands => Record::binary64(Operation::Partials, operands, block.partials),
-        }
+    fn exchange(&mut self, first_index: u64, memory: &[u8]) -> Result<(), Flaw> {
+        self.clear();
+        exchange::decode(first_index, memory, |index, block| {
+            self.push(match block.operands {
+                [0, 0] if index == 0 => Record::default(),
+                // The format does not tell inputs from constants.
+                [0, 0] => Record::input(),
+                operands => Record::binary64(Operation::Partials, operands, block.partials),
+            });
+        })
+    }
+}
+
+impl Decoded for Run {
+    fn native(&mut self, decoder: &mut Decoder, memory: &mut Vec<u8>) -> Result<BlockHeader, Flaw> {
+        let header = decoder.decode_run(memory, self)?;
+        std::mem::swap(&mut self.memory, memory);
+        Ok(header)
+    }
+
+    fn exchange(&mut self, first_index: u64, memory: &[u8]) -> Result<(), Flaw> {
+        self.first_index = first_index;
+        self.parts.clear();
+        self.records.exchange(first_index, memory)?;
+        self.parts.push(Part { position: 0, content: Content::Records(0..self.records.len()) });
+        Ok(())
     }
 }
 
@@ -72,28 +92,19 @@ impl Loader {
     }
 
     /// Reads and decodes a block; `out` becomes its content.
-    pub(crate) fn load<T: Item>(&mut self, tape: &Tape, block: &BlockRef, out: &mut Vec<T>) -> Result<()> {
+    pub(crate) fn load(&mut self, tape: &Tape, block: &BlockRef, out: &mut impl Decoded) -> Result<()> {
         let file = &tape.files[block.file];
         let entry = &block.entry;
         self.memory.resize(entry.bytes as usize + SLACK, 0);
         file.read(&mut self.memory[..entry.bytes as usize], entry.offset)?;
         let decoded = match file.format {
-            Format::Native => T::native(&mut self.decoder, &self.memory, out).and_then(|()| {
-                // The directory has its own copy of the index, which the block's checksum does not cover.
-                let consistent = out.len() == entry.records as usize
-                    && crate::format::BlockHeader::from_bytes(&self.memory)
-                        .is_some_and(|header| header.first_index == entry.first_index);
+            Format::Native => out.native(&mut self.decoder, &mut self.memory).and_then(|header| {
+                // The directory has its own copy of these numbers, which the block's checksum does not cover.
+                let consistent = (header.first_index, header.records) == (entry.first_index, entry.records);
                 let what = || "the block's header contradicts the directory".to_owned();
                 if consistent { Ok(()) } else { Err(Flaw::Damaged { offset: 8, what: what() }) }
             }),
-            Format::Exchange => {
-                let mut index = entry.first_index;
-                out.clear();
-                exchange::decode(entry.first_index, &self.memory[..entry.bytes as usize], |block| {
-                    out.push(T::exchange(index, block));
-                    index += 1;
-                })
-            }
+            Format::Exchange => out.exchange(entry.first_index, &self.memory[..entry.bytes as usize]),
         };
         decoded.map_err(|flaw| match flaw {
             Flaw::Damaged { offset, what } => {
@@ -113,17 +124,12 @@ impl Tape {
         thread::available_parallelism().map_or(1, |processors| (processors.get() - 1).clamp(1, MOST_DECODERS))
     }
 
-    /// Calls `each` with the first index and the partial derivatives of each block, from the tape's beginning, until it returns `false`.
-    pub(crate) fn stream_forward(&self, each: impl FnMut(u64, &[Partials]) -> Result<bool>) -> Result<()> {
-        self.stream(Direction::Forward, Tape::default_decoders(), each)
-    }
-
-    /// Calls `each` with the first index and the content of each block, in the given direction, until it returns `false`.
-    pub(crate) fn stream<T: Item>(
+    /// Calls `each` with each block's place and content, in the given direction, until it returns `false`.
+    pub(crate) fn stream<T: Decoded>(
         &self,
         direction: Direction,
         decoders: usize,
-        mut each: impl FnMut(u64, &[T]) -> Result<bool>,
+        mut each: impl FnMut(&Entry, &T) -> Result<bool>,
     ) -> Result<()> {
         let count = self.blocks.len();
         let nth = |position: usize| match direction {
@@ -132,10 +138,10 @@ impl Tape {
         };
         if decoders == 0 || count < FEW_BLOCKS {
             let mut loader = Loader::new();
-            let mut run = Vec::with_capacity(Chunk::RECORDS);
+            let mut content = T::default();
             for position in 0..count {
-                loader.load(self, nth(position), &mut run)?;
-                if !each(nth(position).entry.first_index, &run)? {
+                loader.load(self, nth(position), &mut content)?;
+                if !each(&nth(position).entry, &content)? {
                     break;
                 }
             }
@@ -144,18 +150,18 @@ impl Tape {
         thread::scope(|scope| {
             let mut lines = Vec::with_capacity(decoders);
             for first in 0..decoders {
-                let (full, filled) = mpsc::sync_channel::<Result<Vec<T>>>(AHEAD);
-                let (empty, emptied) = mpsc::channel::<Vec<T>>();
+                let (full, filled) = mpsc::sync_channel::<Result<T>>(AHEAD);
+                let (empty, emptied) = mpsc::channel::<T>();
                 for _ in 0..AHEAD + 2 {
                     // The receiver exists.
-                    let _ = empty.send(Vec::with_capacity(Chunk::RECORDS));
+                    let _ = empty.send(T::default());
                 }
                 let decode = move || {
                     let mut loader = Loader::new();
                     for position in (first..count).step_by(decoders) {
                         // The consumer has gone if there is nothing to receive or nobody to send to.
-                        let Ok(mut run) = emptied.recv() else { return };
-                        let result = loader.load(self, nth(position), &mut run).map(|()| run);
+                        let Ok(mut content) = emptied.recv() else { return };
+                        let result = loader.load(self, nth(position), &mut content).map(|()| content);
                         let failed = result.is_err();
                         if full.send(result).is_err() || failed {
                             return;
@@ -169,15 +175,15 @@ impl Tape {
             }
             for position in 0..count {
                 let (filled, empty) = &lines[position % decoders];
-                let run = filled.recv().unwrap_or_else(|_| {
+                let content = filled.recv().unwrap_or_else(|_| {
                     let source = std::io::Error::other("a decoding thread has panicked");
                     Err(TapeError::io("read", &self.files[0].path, source))
                 })?;
-                if !each(nth(position).entry.first_index, &run)? {
+                if !each(&nth(position).entry, &content)? {
                     break;
                 }
                 // The decoder may have finished.
-                let _ = empty.send(run);
+                let _ = empty.send(content);
             }
             Ok(())
         })

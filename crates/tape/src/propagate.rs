@@ -1,0 +1,100 @@
+//! The inner loops of the evaluator: bar values backwards, dot values forwards, through one block.
+
+use crate::decode::Partials;
+use crate::run::{Content, Run};
+
+/// `p * x`, and 0 if `x` is 0; see [`crate::evaluate`].
+#[inline(always)]
+fn contribution(partial: f64, value: f64) -> f64 {
+    if value == 0.0 { 0.0 } else { partial * value }
+}
+
+/// Adds an operation's contribution to an operand's bar values.
+#[inline(always)]
+fn update<const LANES: usize>(target: &mut [f64; LANES], partial: f64, bar: [f64; LANES]) {
+    for lane in 0..LANES {
+        target[lane] += contribution(partial, bar[lane]);
+    }
+}
+
+/// Reverse mode.
+pub(crate) fn bars<const LANES: usize>(bars: &mut [[f64; LANES]], run: &Run) {
+    for part in run.parts.iter().rev() {
+        let first_index = run.first_index as usize + part.position;
+        match &part.content {
+            Content::Records(records) => bars_of_records(bars, first_index, &run.records[records.clone()]),
+            Content::Loop { rows, columns } => {
+                let columns = &run.columns[columns.clone()];
+                for row in (0..*rows).rev() {
+                    let first_index = first_index + row * columns.len();
+                    for (number, column) in columns.iter().enumerate().rev() {
+                        let index = first_index + number;
+                        let bar = bars[index];
+                        if bar == [0.0; LANES] {
+                            continue;
+                        }
+                        let partials = column.partials(&run.memory, row);
+                        for (distance, partial) in column.distances.into_iter().zip(partials) {
+                            if distance != 0 {
+                                update(&mut bars[index - distance as usize], partial, bar);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bars_of_records<const LANES: usize>(bars: &mut [[f64; LANES]], first_index: usize, records: &[Partials]) {
+    for (position, record) in records.iter().enumerate().rev() {
+        let bar = bars[first_index + position];
+        if bar == [0.0; LANES] {
+            continue;
+        }
+        for (operand, partial) in record.operands.into_iter().zip(record.partials) {
+            if operand != 0 {
+                update(&mut bars[operand as usize], partial, bar);
+            }
+        }
+    }
+}
+
+/// Forward mode. The seeds of inputs are in place.
+pub(crate) fn dots<const LANES: usize>(dots: &mut [[f64; LANES]], run: &Run) {
+    for part in &run.parts {
+        let first_index = run.first_index as usize + part.position;
+        match &part.content {
+            Content::Records(records) => dots_of_records(dots, first_index, &run.records[records.clone()]),
+            Content::Loop { rows, columns } => {
+                let columns = &run.columns[columns.clone()];
+                for row in 0..*rows {
+                    let first_index = first_index + row * columns.len();
+                    for (number, column) in columns.iter().enumerate() {
+                        let index = first_index + number;
+                        let partials = column.partials(&run.memory, row);
+                        let mut dot = dots[index];
+                        for (distance, partial) in column.distances.into_iter().zip(partials) {
+                            if distance != 0 {
+                                update(&mut dot, partial, dots[index - distance as usize]);
+                            }
+                        }
+                        dots[index] = dot;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn dots_of_records<const LANES: usize>(dots: &mut [[f64; LANES]], first_index: usize, records: &[Partials]) {
+    for (position, record) in records.iter().enumerate() {
+        let mut dot = dots[first_index + position];
+        for (operand, partial) in record.operands.into_iter().zip(record.partials) {
+            if operand != 0 {
+                update(&mut dot, partial, dots[operand as usize]);
+            }
+        }
+        dots[first_index + position] = dot;
+    }
+}

@@ -1,0 +1,340 @@
+//! Blocks as sweeps need them: loops stay loops.
+//!
+//! Where the forms of a block repeat with the period, and nothing but values is left open, each record of an iteration differs from
+//! that of the iteration before by nothing but its values. Such a part is not decoded record by record: its *columns* (one for each
+//! record of an iteration) say once what the operation is, how far away the operands are, and where in the block its values lie in
+//! the first iteration and how far apart they are in the following. A sweep goes through rows and columns and takes values
+//! directly from the block.
+
+use std::ops::Range;
+
+use crate::decode::{Cursor, Decoder, Flaw, Form, Partials, SLACK, damaged};
+use crate::form::{Source, both};
+use crate::format::{BlockHeader, get_u64};
+use crate::operation::Operation;
+use crate::sequence::Repetition;
+
+/// A decoded block.
+#[derive(Default)]
+pub(crate) struct Run {
+    /// Index of the first record.
+    pub(crate) first_index: u64,
+    /// The parts of the block, in the order of indices.
+    pub(crate) parts: Vec<Part>,
+    /// Records of the parts that are no loops.
+    pub(crate) records: Vec<Partials>,
+    /// Columns of the parts that are loops.
+    pub(crate) columns: Vec<Column>,
+    /// The encoded block, behind it constants.
+    pub(crate) memory: Vec<u8>,
+}
+
+/// A part of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// Position of the first record in the block.
+    pub(crate) position: usize,
+    pub(crate) content: Content,
+}
+
+/// What a part consists of.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// Single records, a range of [`Run::records`].
+    Records(Range<usize>),
+    /// A loop: a number of rows of some columns, a range of [`Run::columns`].
+    Loop { rows: usize, columns: Range<usize> },
+}
+
+/// The same record in each iteration of a loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    /// Distances of the operands (own index minus operand's index); 0 for a passive operand.
+    pub(crate) distances: [u64; 2],
+    /// Where the factors of the partial derivatives are.
+    places: [Place; 2],
+    rule: Rule,
+}
+
+/// What the words at a column's places are.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// The partial derivatives.
+    Partials,
+    /// The operand values, in binary64.
+    Binary64(Operation),
+    /// The operand values, in binary32.
+    Binary32(Operation),
+}
+
+/// Where a word is: in the first row, and how much further in each following one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    offset: u32,
+    stride: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn load(self, memory: &[u8], row: usize) -> u64 {
+        get_u64(memory, self.offset as usize + row * self.stride as usize)
+    }
+}
+
+impl Column {
+    /// The partial derivatives in a row; that of a passive operand is meaningless.
+    #[inline(always)]
+    pub(crate) fn partials(&self, memory: &[u8], row: usize) -> [f64; 2] {
+        let words = both(|k| self.places[k].load(memory, row));
+        match self.rule {
+            Rule::Partials => words.map(f64::from_bits),
+            Rule::Binary64(operation) => operation.partials(f64::from_bits(words[0]), f64::from_bits(words[1])),
+            Rule::Binary32(operation) => {
+                let [a, b] = words.map(|word| f64::from(f32::from_bits(word as u32)));
+                operation.partials(a, b)
+            }
+        }
+    }
+}
+
+/// What the decoder remembers of loops: records behind them may refer to records in them.
+#[derive(Default)]
+pub(crate) struct LoopHistory {
+    loops: Vec<PastLoop>,
+    columns: Vec<PastColumn>,
+    /// Everything from this position on is in [`Decoder::operands`] and [`Decoder::values`].
+    known_from: usize,
+}
+
+struct PastLoop {
+    position: usize,
+    rows: usize,
+    columns: Range<usize>,
+}
+
+struct PastColumn {
+    distances: [u64; 2],
+    places: [Place; 2],
+    masks: [u64; 2],
+}
+
+impl LoopHistory {
+    pub(crate) fn clear(&mut self) {
+        self.loops.clear();
+        self.columns.clear();
+        self.known_from = 0;
+    }
+}
+
+/// Where a value of a column comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It is not kept.
+    Nothing,
+    /// It is stored with a column, so many rows earlier.
+    Stored { column: usize, slot: usize, rows: usize },
+    /// It is the same in each row: a value of a column of any row.
+    Invariant { column: usize, slot: usize },
+}
+
+/// Shorter repetitions are decoded record by record.
+const SHORTEST_LOOP: usize = 48;
+/// Loops with fewer rows likewise.
+const FEWEST_ROWS: usize = 4;
+/// Values from more rows back are not followed.
+const MOST_ROWS_BACK: usize = 3;
+
+impl Decoder {
+    /// Decodes a block for a sweep. `memory` is as for [`Decoder::decode`]; constants are put behind it.
+    pub(crate) fn decode_run(&mut self, memory: &mut Vec<u8>, run: &mut Run) -> Result<BlockHeader, Flaw> {
+        run.parts.clear();
+        run.records.clear();
+        run.columns.clear();
+        let mut cursor = self.begin(memory)?;
+        run.first_index = cursor.header.first_index;
+        memory.truncate(cursor.header.bytes() as usize + SLACK);
+        for number in 0..self.repetitions.len() {
+            let repetition = self.repetitions[number];
+            if repetition.length >= SHORTEST_LOOP.max(FEWEST_ROWS * repetition.back)
+                && repetition.start >= cursor.position
+            {
+                self.advance_run(memory, &mut cursor, repetition.start, run)?;
+                self.decode_loop(memory, &mut cursor, repetition, run)?;
+            }
+        }
+        let records = cursor.header.records as usize;
+        self.advance_run(memory, &mut cursor, records, run)?;
+        cursor.finish()
+    }
+
+    /// Decodes records up to `limit`, one by one.
+    fn advance_run(&mut self, memory: &[u8], cursor: &mut Cursor, limit: usize, run: &mut Run) -> Result<(), Flaw> {
+        let (position, start) = (cursor.position, run.records.len());
+        let records = &mut run.records;
+        self.advance(memory, cursor, limit, |form, operands, values| records.push(form.partials(operands, values)))?;
+        if run.records.len() > start {
+            run.parts.push(Part { position, content: Content::Records(start..run.records.len()) });
+        }
+        Ok(())
+    }
+
+    /// Decodes a loop at the cursor, if the repetition is one.
+    fn decode_loop(
+        &mut self,
+        memory: &mut Vec<u8>,
+        cursor: &mut Cursor,
+        repetition: Repetition,
+        run: &mut Run,
+    ) -> Result<(), Flaw> {
+        let end = cursor.settle(memory)?.min(repetition.start + repetition.length);
+        let period = cursor.period;
+        if period != repetition.back || end < cursor.position {
+            return Ok(());
+        }
+        let start = cursor.position;
+        let Some(origins) = self.origins(start, period) else { return Ok(()) };
+        let stored = |origin: &Origin| if let Origin::Stored { rows, .. } = origin { *rows } else { 0 };
+        // The first rows are decoded one by one: values come from them.
+        let leading = origins.iter().flatten().map(stored).max().unwrap_or(0).max(1);
+        let rows = ((end - start) / period).saturating_sub(leading);
+        if rows < 2 {
+            return Ok(());
+        }
+        self.advance_run(memory, cursor, start + leading * period, run)?;
+
+        let forms = self.sequence[start..start + period].iter().map(|number| &self.forms[usize::from(*number)]);
+        let mut stride = 0;
+        let offsets: Vec<[usize; 2]> = forms
+            .clone()
+            .map(|form| {
+                let [first, second] = form.value_bytes.map(usize::from);
+                let offset = stride;
+                stride += first + second;
+                [offset, offset + first]
+            })
+            .collect();
+        if cursor.value + rows * stride > cursor.values_end {
+            return Err(damaged(cursor.value, "values run over the end"));
+        }
+        let (first_column, first_past) = (run.columns.len(), self.loops.columns.len());
+        for (column, (form, origins)) in forms.zip(&origins).enumerate() {
+            let before = cursor.position - period + column;
+            let index_before = cursor.header.first_index + before as u64;
+            let distances = both(|k| if form.active[k] { index_before - self.operands[before][k] } else { 0 });
+            let mut constant = |word: u64| {
+                memory.extend_from_slice(&word.to_le_bytes());
+                Place { offset: (memory.len() - 8) as u32, stride: 0 }
+            };
+            let last_row = cursor.position - period;
+            let places = both(|k| match origins[k] {
+                Origin::Nothing => constant(0),
+                Origin::Invariant { column, slot } => constant(self.values[last_row + column][slot]),
+                Origin::Stored { column, slot, rows } => Place {
+                    offset: (cursor.value + offsets[column][slot] - rows * stride) as u32,
+                    stride: stride as u32,
+                },
+            });
+            let invariant = origins.iter().all(|origin| !matches!(origin, Origin::Stored { .. }));
+            let (rule, factors) = if invariant {
+                let values = both(|k| places[k].load(memory, 0));
+                let partials = form.partials([0; 2], values).partials;
+                let mut constant = |partial: f64| {
+                    memory.extend_from_slice(&partial.to_bits().to_le_bytes());
+                    Place { offset: (memory.len() - 8) as u32, stride: 0 }
+                };
+                (Rule::Partials, both(|k| constant(partials[k])))
+            } else {
+                match (form.operation, form.binary32) {
+                    (Operation::Mul, false) => (Rule::Partials, [places[1], places[0]]),
+                    (Operation::Partials, _) => (Rule::Partials, places),
+                    (operation, false) => (Rule::Binary64(operation), places),
+                    (operation, true) => (Rule::Binary32(operation), places),
+                }
+            };
+            run.columns.push(Column { distances, places: factors, rule });
+            let masks = both(|k| form.value_masks[k] | form.source_masks[k]);
+            self.loops.columns.push(PastColumn { distances, places, masks });
+        }
+        run.parts.push(Part {
+            position: cursor.position,
+            content: Content::Loop { rows, columns: first_column..run.columns.len() },
+        });
+        self.loops.loops.push(PastLoop {
+            position: cursor.position,
+            rows,
+            columns: first_past..self.loops.columns.len(),
+        });
+        // What follows refers to the last records as a rule.
+        let recalled = period.max(self.reach).div_ceil(period).min(rows);
+        let last = self.loops.loops.len() - 1;
+        self.recall(memory, cursor.header.first_index, last, rows - recalled);
+        if recalled < rows {
+            self.loops.known_from = cursor.position + (rows - recalled) * period;
+        }
+        cursor.position += rows * period;
+        cursor.value += rows * stride;
+        Ok(())
+    }
+
+    /// Where the values of a loop's columns come from; `None` if it is no loop after all.
+    fn origins(&self, start: usize, period: usize) -> Option<Vec<[Origin; 2]>> {
+        let form = |column: usize| &self.forms[usize::from(self.sequence[start + column])];
+        let steady = |form: &Form| form.distance_bytes == [0; 2];
+        if !(0..period).all(|column| steady(form(column))) {
+            return None;
+        }
+        let origin = |column: usize, slot: usize| -> Option<Origin> {
+            const LONGEST_CHAIN: usize = 16;
+            let mask = |form: &Form, slot: usize| form.value_masks[slot] | form.source_masks[slot];
+            let wanted = mask(form(column), slot);
+            if wanted == 0 {
+                return Some(Origin::Nothing);
+            }
+            let (mut column, mut slot, mut rows) = (column, slot, 0);
+            for _ in 0..LONGEST_CHAIN {
+                let here = form(column);
+                if mask(here, slot) != wanted || rows > MOST_ROWS_BACK {
+                    return None;
+                }
+                let source = here.sources[slot];
+                if source == Source::NONE {
+                    return Some(Origin::Stored { column, slot, rows });
+                }
+                if (source.back(), source.slot()) == (period, slot) {
+                    return Some(Origin::Invariant { column, slot });
+                }
+                let up = source.back().saturating_sub(column).div_ceil(period);
+                (column, slot, rows) = (column + up * period - source.back(), source.slot(), rows + up);
+            }
+            None
+        };
+        (0..period).map(|column| Some([origin(column, 0)?, origin(column, 1)?])).collect()
+    }
+
+    /// Makes sure that everything from `position` on is in `operands` and `values`.
+    #[inline]
+    pub(crate) fn remember(&mut self, memory: &[u8], position: usize, first_index: u64) {
+        if position < self.loops.known_from {
+            for number in 0..self.loops.loops.len() {
+                self.recall(memory, first_index, number, 0);
+            }
+            self.loops.known_from = 0;
+        }
+    }
+
+    /// Puts the records of a loop into `operands` and `values`, from a row on.
+    #[cold]
+    fn recall(&mut self, memory: &[u8], first_index: u64, number: usize, first_row: usize) {
+        let PastLoop { position, rows, columns } = &self.loops.loops[number];
+        let columns = &self.loops.columns[columns.clone()];
+        for row in first_row..*rows {
+            for (number, column) in columns.iter().enumerate() {
+                let position = position + row * columns.len() + number;
+                let index = first_index + position as u64;
+                let distances = column.distances;
+                self.operands[position] = both(|k| if distances[k] == 0 { 0 } else { index - distances[k] });
+                self.values[position] = both(|k| column.places[k].load(memory, row) & column.masks[k]);
+            }
+        }
+    }
+}
