@@ -22,13 +22,20 @@ pub(super) fn emit(block: &Block, ir: &Ir, emitter: &mut Emitter<'_>) {
     if block.flags_live_before(0) == 0 {
         emit_countdown(emitter);
     }
-    emitter.reserve(ACTIVE_SCRATCH.general, ACTIVE_SCRATCH.vector);
+    emitter.reserve(ACTIVE_SCRATCH.general, steps.iter().map(vectors_needed).max().unwrap_or(0));
+    let mut cursor_loaded = false;
     let mut steps = steps.iter().peekable();
     for (index, instruction) in instructions.iter().enumerate() {
         emitter.begin(index);
         let mut executed = false;
         while let Some(step) = steps.next_if(|step| usize::from(step.operation.instruction) == index) {
-            executed |= emit_effect(emitter, index, step);
+            executed |= emit_effect(emitter, index, step, cursor_loaded);
+            cursor_loaded = match step.operation.effect {
+                Effect::Real { .. } => true,
+                Effect::Clear { .. } | Effect::Copy { .. } => cursor_loaded,
+                // These use the cursor's register, or call helpers that move the cursor.
+                _ => false,
+            };
         }
         if instruction.rflags_read() | instruction.rflags_modified() != 0 {
             emitter.restore_flags();
@@ -36,6 +43,17 @@ pub(super) fn emit(block: &Block, ir: &Ir, emitter: &mut Emitter<'_>) {
         if index < block.body_len() && !executed {
             emitter.copy(index);
         }
+    }
+}
+
+/// Scratch vector registers that an effect takes: saving and restoring them in each block would cost more than many effects do.
+fn vectors_needed(step: &Step) -> usize {
+    match step.operation.effect {
+        Effect::Replay { .. } => ACTIVE_SCRATCH.vector,
+        Effect::Real { format, a, b, .. } => {
+            std::iter::once(a).chain(b).map(|place| real::vectors_for(format, place)).max().unwrap_or(0)
+        }
+        _ => 0,
     }
 }
 
@@ -47,7 +65,7 @@ fn emit_countdown(emitter: &mut Emitter<'_>) {
 }
 
 /// Emits an effect before its instruction. Returns whether the instruction itself has been emitted with it.
-fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
+fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step, cursor_loaded: bool) -> bool {
     match step.operation.effect {
         Effect::Clear { target } => clear(emitter, index, target),
         Effect::Copy { target, source, bytes } => copy(emitter, index, target, source, bytes),
@@ -55,7 +73,7 @@ fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
         Effect::Real { operation, format, target, a, b } => {
             let operands = [Some(a), b].map(|place| place.map(|place| real::Operand { place, active: true }));
             let lane = real::Lane { operation, format, target, operands };
-            real::emit(emitter, index, &lane.with_passive(step.passive));
+            real::emit(emitter, index, &lane.with_passive(step.passive), cursor_loaded);
         }
         Effect::BitTrick { operation, target, a, b } => {
             bits::emit(emitter, index, bits::Trick { operation, target, a, b });

@@ -51,7 +51,9 @@ const RECORD_SHIFT: u32 = Record::BYTES.trailing_zeros();
 /// If all operands are passive the target becomes passive. Otherwise a record is written at the cursor and its index becomes the
 /// target's. An operand index that is not below the record's own (another thread's), a full chunk and a binary32 index out of range take the slow
 /// path, which mends that and comes back.
-pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane) {
+///
+/// The cursor stays in its scratch register: `cursor_loaded` says whether it is there already.
+pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_loaded: bool) {
     emitter.save_flags(index);
     let bytes = lane.format.bytes();
     let (first, second, new, cursor) = (emitter.scratch(0), emitter.scratch(1), emitter.scratch(2), emitter.scratch(3));
@@ -62,6 +64,9 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane) {
         let place = lane.operands[k].expect("it is active").place;
         let from = shadow_of(emitter, index, place);
         load(emitter, indices[k], from, bytes);
+    }
+    if !cursor_loaded {
+        emitter.asm().load(cursor, field(offset_of!(Fields, cursor)));
     }
     let (retry, passive) = (emitter.asm().label(), emitter.asm().label());
     emitter.asm().bind(retry);
@@ -77,7 +82,6 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane) {
         Format::Binary64 => offset_of!(Fields, wide_bias),
         Format::Binary32 => offset_of!(Fields, narrow_bias),
     };
-    emitter.asm().load(cursor, field(offset_of!(Fields, cursor)));
     emitter.asm().push2m(Code::Cmp_r64_rm64, cursor, field(offset_of!(Fields, end)));
     emitter.asm().jump_if(Condition::Equal, slow);
     emitter.asm().push2(Code::Mov_r64_rm64, new, cursor);
@@ -119,7 +123,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane) {
 
 /// Hands the operand indices to the helper and comes back to `retry` with what it makes of them.
 fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Label {
-    let registers = [emitter.scratch(0), emitter.scratch(1)];
+    let (registers, cursor) = ([emitter.scratch(0), emitter.scratch(1)], emitter.scratch(3));
     emitter.cold(move |emitter| {
         let slot = |k: usize| field(offset_of!(Fields, slow) + 8 * k);
         for k in 0..2 {
@@ -133,8 +137,24 @@ fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Labe
         for k in 0..2 {
             emitter.asm().load(registers[k], slot(k));
         }
+        emitter.asm().load(cursor, field(offset_of!(Fields, cursor)));
         emitter.asm().jump(retry);
     })
+}
+
+/// How many scratch vector registers storing an operand's value takes.
+pub(super) fn vectors_for(format: Format, place: Place) -> usize {
+    match place {
+        Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) => {
+            let within = offset % shadow::VECTOR_BYTES;
+            match format {
+                Format::Binary32 if within % 16 != 0 => 2,
+                _ if within >= 16 => 1,
+                _ => 0,
+            }
+        }
+        _ => 0,
+    }
 }
 
 /// Stores an operand's value in the record. `scratch` may be overwritten.
