@@ -44,13 +44,18 @@ pub fn compile(compiler: &str, source: &Path, output: &Path, options: &[&str]) -
     Ok(())
 }
 
-/// A directory for what a suite builds, removed at its end.
+/// A directory for what a suite builds, removed at its end; with `DERIVGRIND_TEST_KEEP` in the environment it stays, and its name is
+/// printed.
 ///
 /// # Errors
 /// If it cannot be made.
 pub fn scratch(suite: &str) -> Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix(&format!("derivgrind-{suite}-"))
-        .tempdir()
-        .context("cannot make a temporary directory")
+    let keep = std::env::var_os("DERIVGRIND_TEST_KEEP").is_some();
+    let mut builder = tempfile::Builder::new();
+    let directory = builder.prefix(&format!("derivgrind-{suite}-")).disable_cleanup(keep).tempdir();
+    let directory = directory.context("cannot make a temporary directory")?;
+    if keep {
+        eprintln!("kept: {}", directory.path().display());
+    }
+    Ok(directory)
 }

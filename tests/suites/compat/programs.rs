@@ -23,6 +23,7 @@ pub fn cases() -> Vec<Case> {
         own("floating-point-x87", "gcc", "floating.c", &["-O1", "-mfpmath=387", "-frounding-math", "-lm"], &[]),
         own("avx2", "gcc", "vectors.c", &["-O2", "-mavx2", "-mfma", "-mbmi2"], &[]),
         own("generated-code", "gcc", "generated_code.c", &["-O2"], &[]),
+        own("generated-code-own-page", "gcc", "generated_code.c", &["-O2"], &["own-page"]),
         own("instructions", "gcc", "instructions.c", &["-O1", "-fno-stack-protector"], &[]),
         own("plugin", "gcc", "plugin_host.c", &["-O2", "-ldl"], &["./plugin.so"]).prepared(|directory| {
             let source = compiler::programs();

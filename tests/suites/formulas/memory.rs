@@ -45,6 +45,13 @@ pub fn formulas() -> Vec<Formula> {
             "static void bytes(void *to, const void *from, size_t n) { volatile unsigned char *t = to; const volatile unsigned char *f = from;
                 while (n--) *t++ = *f++; }",
         ),
+        formula("bytewise_copy_in_memory", &[1.5, -0.75], "REAL y; each_byte(&y, &x[0], sizeof y); return y * x[1];", |x| {
+            vec![x[1], x[0]]
+        })
+        .with(
+            "static NOINLINE void each_byte(void *to, const void *from, size_t n) { volatile unsigned char *t = to; const volatile unsigned char *f = from;
+                while (n--) *t++ = *f++; }",
+        ),
         formula("union_through_integer", &[1.5, -0.75], "union { REAL r; BITS b; } u, v; volatile BITS carried; u.r = x[0]; carried = u.b; v.b = carried; return v.r * x[1];", |x| {
             vec![x[1], x[0]]
         }),
