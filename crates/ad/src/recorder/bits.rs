@@ -1,7 +1,5 @@
 //! Bit tricks and compare-and-exchange: tested inline, decided by helpers around the instruction when something is active.
 
-
-
 use derivgrind_engine::context::{Context, Gpr};
 use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
@@ -292,4 +290,3 @@ fn write_shadow(thread: &mut Thread<'_>, span: Span, operand: u64, new: &[u64; W
 fn words(bytes: &[u8; 8 * WORDS]) -> [u64; WORDS] {
     std::array::from_fn(|k| u64::from_le_bytes(bytes[8 * k..8 * k + 8].try_into().expect("eight bytes")))
 }
-

@@ -16,7 +16,9 @@ pub(super) fn emit(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitt
     let mut operations = ir.operations.iter().peekable();
     for index in 0..block.instructions().len() {
         let effects: Vec<Effect> = std::iter::from_fn(|| {
-            operations.next_if(|operation| usize::from(operation.instruction) == index).map(|operation| operation.effect)
+            operations
+                .next_if(|operation| usize::from(operation.instruction) == index)
+                .map(|operation| operation.effect)
         })
         .collect();
         emitter.begin(index);
@@ -83,4 +85,3 @@ fn emit_writes(index: usize, effect: &Effect, version: Version, emitter: &mut Em
 
 /// The countdown starts anew whenever a thread becomes active; see `active::emit_countdown`.
 pub(super) const FIRST_PATIENCE: u32 = 32;
-

@@ -113,7 +113,9 @@ fn index_to_file(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::
         0 => tape().declare_input(index),
         1 => tape().declare_output(index),
         other => {
-            derivgrind_engine::report(&format!("client request INDEX_TO_FILE: no index file {other}; 0 is inputs, 1 outputs"));
+            derivgrind_engine::report(&format!(
+                "client request INDEX_TO_FILE: no index file {other}; 0 is inputs, 1 outputs"
+            ));
         }
     }
     Ok(0)

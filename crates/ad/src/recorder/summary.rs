@@ -33,40 +33,70 @@ pub(super) fn tape_error(error: &TapeError) {
     tell(&format!("{error}; the tape is incomplete"));
 }
 
-/// Prints the summary of losses.
+/// Prints the summary of losses: where active values met operations that are not differentiated.
+///
+/// The C library itself is left out. It does no real arithmetic beyond what is intercepted; what it takes apart bit by bit are numbers that
+/// it prints.
 pub(super) fn print() {
     let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
-    if lost.is_empty() {
+    let mut objects: BTreeMap<String, Losses> = BTreeMap::new();
+    for (&address, &count) in lost.iter() {
+        let (object, offset) = object_of(address);
+        if !is_c_library(&object) {
+            let losses = objects.entry(object).or_default();
+            losses.instructions += 1;
+            losses.times += count;
+            losses.first.get_or_insert(offset);
+        }
+    }
+    let total: u64 = objects.values().map(|losses| losses.times).sum();
+    if total == 0 {
         return;
     }
-    let total: u64 = lost.values().sum();
-    let mut objects: BTreeMap<String, (usize, u64)> = BTreeMap::new();
-    for (&address, &count) in lost.iter() {
-        let entry = objects.entry(object_of(address)).or_default();
-        entry.0 += 1;
-        entry.1 += count;
-    }
-    let places: Vec<String> = objects
-        .iter()
-        .map(|(object, (places, count))| format!("{count} at {places} instruction{} of {object}", plural(*places)))
-        .collect();
+    let places: Vec<String> = objects.iter().map(|(object, losses)| losses.describe(object)).collect();
     tell(&format!(
         "active values met {total} operation{} that {} not differentiated; their results count as constants: {}",
-        plural(total as usize),
+        plural(total),
         if total == 1 { "is" } else { "are" },
         places.join(", ")
     ));
 }
 
-fn plural(count: usize) -> &'static str {
+/// Losses in one executable or library.
+#[derive(Default)]
+struct Losses {
+    instructions: u64,
+    times: u64,
+    first: Option<u64>,
+}
+
+impl Losses {
+    fn describe(&self, object: &str) -> String {
+        let (first, instructions) = (self.first.unwrap_or(0), self.instructions);
+        let plural = plural(instructions);
+        format!(
+            "{} at {instructions} instruction{plural} of {object} (the first at file offset {first:#x})",
+            self.times
+        )
+    }
+}
+
+fn is_c_library(object: &str) -> bool {
+    let name = object.rsplit('/').next().unwrap_or(object);
+    ["libc.so", "libc-2.", "ld-musl"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// The executable or library that an address belongs to.
-fn object_of(address: u64) -> String {
-    match memory::mapping_at(address).map(|mapping| mapping.kind) {
-        Some(memory::Kind::File { origin, .. }) => origin.path.display().to_string(),
-        _ => "generated code".to_owned(),
+/// The executable or library that an address belongs to, with the offset in its file; for memory that is no file's, the address.
+fn object_of(address: u64) -> (String, u64) {
+    match memory::mapping_at(address) {
+        Some(memory::Mapping { start, kind: memory::Kind::File { origin, offset }, .. }) => {
+            (origin.path.display().to_string(), address - start + offset)
+        }
+        _ => ("generated code".to_owned(), address),
     }
 }
 

@@ -47,8 +47,7 @@ fn image_address(context: &Context) -> Option<u64> {
     let mut code = [0; 15];
     // The instruction may be the last in mapped memory.
     let length = (1..=code.len()).rev().find(|&length| user::read_bytes(context.rip, &mut code[..length]).is_ok())?;
-    let mut decoder =
-        iced_x86::Decoder::with_ip(64, &code[..length], context.rip, iced_x86::DecoderOptions::NONE);
+    let mut decoder = iced_x86::Decoder::with_ip(64, &code[..length], context.rip, iced_x86::DecoderOptions::NONE);
     super::bits::operand_address(&decoder.decode(), context)
 }
 
