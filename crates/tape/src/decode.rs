@@ -42,6 +42,7 @@ pub(crate) struct Form {
     distance_masks: [u64; 2],
     stored: [u64; 2],
     predicted: [u64; 2],
+    pub(crate) strides: [u64; 2],
     pub(crate) distance_bytes: [u8; 2],
     pub(crate) sources: [Source; 2],
     /// For each value: its bits if it is stored, its bits if it has a source.
@@ -60,6 +61,7 @@ impl Form {
         distance_masks: [0; 2],
         stored: [0; 2],
         predicted: [0; 2],
+        strides: [0; 2],
         distance_bytes: [0; 2],
         sources: [Source::NONE; 2],
         value_masks: [0; 2],
@@ -69,7 +71,7 @@ impl Form {
 
     fn new(bytes: &[u8]) -> Result<Form, String> {
         let encoded = EncodedForm::from_bytes(bytes).ok_or_else(|| format!("unknown form {bytes:?}"))?;
-        let EncodedForm { code, class, sources } = encoded;
+        let EncodedForm { code, class, sources, strides } = encoded;
         let operation = Operation::from_code(code).ok_or_else(|| format!("unknown operation code {code}"))?;
         let active = class.map(|class| class != 0);
         if active[1] && operation.operands() < 2 || active[0] && operation.operands() < 1 {
@@ -87,6 +89,7 @@ impl Form {
             distance_masks: class.map(|class| if class == PREDICTED { 0 } else { low_bytes(class) }),
             stored: class.map(|class| all(class != 0 && class != PREDICTED)),
             predicted: class.map(|class| all(class == PREDICTED)),
+            strides: strides.map(|stride| i64::from(stride) as u64),
             distance_bytes: class.map(|class| if class == PREDICTED { 0 } else { class }),
             sources,
             value_masks: stored,
@@ -257,7 +260,7 @@ impl Decoder {
         while cursor.position < limit {
             let end = cursor.settle(memory)?.min(limit);
             let reach = cursor.period.max(self.reach);
-            self.remember(memory, cursor.position.saturating_sub(reach), cursor.header.first_index);
+            self.remember(memory, cursor.position.saturating_sub(reach));
             let period = cursor.period;
             let Cursor { operand, value, .. } = cursor;
             for position in cursor.position..end {
@@ -270,7 +273,7 @@ impl Decoder {
                     return Err(damaged(cursor.operands_at, "distances or values run over the end"));
                 };
                 let operands = both(|k| {
-                    (before[k].wrapping_add(period as u64) & form.predicted[k])
+                    (before[k].wrapping_add(form.strides[k]) & form.predicted[k])
                         | (index.wrapping_sub(distances[k] & form.distance_masks[k]) & form.stored[k])
                 });
                 for (active, operand) in form.active.into_iter().zip(operands) {
@@ -451,13 +454,9 @@ mod tests {
                         in_loops += rows * columns.len();
                         for (row, column) in (0..*rows).flat_map(|row| columns.iter().map(move |column| (row, column)))
                         {
-                            let index = first_index + seen.len() as u64;
-                            let partials = column.partials(&memory, row);
-                            let active = |k: usize| column.distances[k] != 0;
-                            seen.push(Partials {
-                                operands: both(|k| if active(k) { index - column.distances[k] } else { 0 }),
-                                partials: both(|k| if active(k) { partials[k] } else { 0.0 }),
-                            });
+                            let (operands, partials) = (column.operands(row), column.partials(&memory, row));
+                            let partials = both(|k| if operands[k] != 0 { partials[k] } else { 0.0 });
+                            seen.push(Partials { operands, partials });
                         }
                     }
                 }

@@ -1,8 +1,7 @@
 //! From records to blocks: the encoder of the native format.
 //!
 //! A block stores, for each record, the number of its *form*, and then only what the form leaves open. Programs spend their time in
-//! loops, so a form can say that an operand has the same distance (own index minus operand's index) as in the record one *period*
-//! earlier, and that an operand value is one that is in the block already: a loop invariant, or a value used by several operations.
+//! loops, so a form can say that an operand's index is that of the record one *period* earlier plus a *stride*, and that an operand value is one that is in the block already: a loop invariant, or a value used by several operations.
 //! In a loop on a regular grid nothing is left open but the values that really are new; and as the sequence of forms then repeats with
 //! the same period, it costs next to nothing, too.
 //!
@@ -11,7 +10,7 @@
 //! The encoder decides what the period is at each place, and writes that down; the decoder knows nothing of the search.
 
 use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, both, value_masks};
-use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, put_u32};
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, get_u64, put_u32};
 use crate::operation::{BINARY32, Operation};
 use crate::period::PeriodFinder;
 use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
@@ -19,15 +18,15 @@ use crate::sequence;
 
 /// What an operation code demands of the encoder.
 #[derive(Clone, Copy)]
-struct Demand {
+pub(crate) struct Demand {
     /// Removes the operands that the operation does not have.
-    masks: [u64; 2],
+    pub(crate) masks: [u64; 2],
     /// The bits of the two values that are kept, by which operands are active (bit 0 the first, bit 1 the second).
     values: [[u64; 2]; 4],
 }
 
 /// [`Demand`]s of all codes. A code that names no operation keeps its operands, so that the reader can report it.
-static DEMANDS: [Demand; 256] = {
+pub(crate) static DEMANDS: [Demand; 256] = {
     let mut demands = [Demand { masks: [INDEX_MASK; 2], values: [[0; 2]; 4] }; 256];
     let mut code = 0;
     while code < 256 {
@@ -53,8 +52,8 @@ struct UsedForm {
     steady: bool,
     /// Bits of the operand words that must agree with those one period earlier.
     compared: [u64; 2],
-    /// All ones for an active operand: its index moves on with the period.
-    moving: [u64; 2],
+    /// How far the operands move on.
+    strides: [u64; 2],
     /// Bits of the values that are kept.
     values: [u64; 2],
     /// Bits of the values that must agree with their source.
@@ -121,17 +120,16 @@ impl Encoder {
     #[inline]
     fn repeat(&mut self, records: &[Record], position: usize) -> usize {
         let period = self.periods.current();
-        if period == 0 {
+        if period == 0 || self.periods.is_searching() {
             return position;
         }
         let Encoder { forms, form_of, kept, values: area, .. } = self;
-        let step = period as u64;
         for position in position..records.len() {
             let (record, before) = (&records[position], &records[position - period]);
             let number = form_of[position - period];
             let form = &forms.used[usize::from(number)];
-            let first = (record.operand1 ^ before.operand1.wrapping_add(step & form.moving[0])) & form.compared[0];
-            let second = (record.operand2 ^ before.operand2.wrapping_add(step & form.moving[1])) & form.compared[1];
+            let first = (record.operand1 ^ before.operand1.wrapping_add(form.strides[0])) & form.compared[0];
+            let second = (record.operand2 ^ before.operand2.wrapping_add(form.strides[1])) & form.compared[1];
             let values = [record.value1 & form.values[0], record.value2 & form.values[1]];
             let wrong = both(|slot| {
                 let source = form.sources[slot];
@@ -157,24 +155,21 @@ impl Encoder {
         let operands = [record.operand1 & demand.masks[0], record.operand2 & demand.masks[1]];
         let active = operands.map(|operand| operand != 0);
         let distances = operands.map(|operand| if operand == 0 { 0 } else { index.wrapping_sub(operand) & INDEX_MASK });
-        let period = self.periods.search(position, code, distances);
+        let period = self.periods.search(records, position, code, distances);
 
-        let before = &records[position - period];
-        let same_code = period > 0 && before.code() == code;
-        let predicted = both(|k| {
-            let word = [before.operand1, before.operand2][k] & demand.masks[k];
-            same_code && active[k] && word != 0 && word + period as u64 == operands[k]
-        });
-        let repeats = same_code && (0..2).all(|k| predicted[k] || !active[k]);
-        let class = both(|k| match (active[k], predicted[k]) {
+        let strides = both(|k| if active[k] { self.stride(records, position, period, k) } else { None });
+        let repeats = period > 0
+            && records[position - period].code() == code
+            && (0..2).all(|k| strides[k].is_some() || !active[k]);
+        let class = both(|k| match (active[k], strides[k]) {
             (false, _) => 0,
-            (true, true) => PREDICTED,
-            (true, false) => significant_bytes(distances[k]),
+            (true, Some(_)) => PREDICTED,
+            (true, None) => significant_bytes(distances[k]),
         });
         let needed = demand.values[usize::from(active[0]) | usize::from(active[1]) << 1];
         let values = [record.value1 & needed[0], record.value2 & needed[1]];
         let sources = if repeats { self.sources(position, period, needed, values) } else { [Source::NONE; 2] };
-        let form = EncodedForm { code, class, sources };
+        let form = EncodedForm { code, class, sources, strides: strides.map(Option::unwrap_or_default) };
         let Some(number) = self.forms.number(form, demand, needed, repeats) else {
             return false;
         };
@@ -185,10 +180,20 @@ impl Encoder {
         self.kept[position] = values;
         let stored = self.forms.used[usize::from(number)].stored;
         for k in 0..2 {
-            self.operands.append(distances[k], if predicted[k] { 0 } else { class[k] });
+            self.operands.append(distances[k], if strides[k].is_some() { 0 } else { class[k] });
             self.values.append(values[k], stored[k]);
         }
         true
+    }
+
+    /// How far an operand has moved on in a period, if that is predictable.
+    #[inline]
+    fn stride(&self, records: &[Record], position: usize, period: usize, operand: usize) -> Option<i32> {
+        /// Unusual strides are not worth a form when there are so many already.
+        const FORMS_FOR_STRIDES: usize = MAX_FORMS - 64;
+        let stride = predictable_stride(records, position, period, operand)?;
+        let usual = stride == period as i64 || stride == 0;
+        (usual || self.forms.encoded.len() < FORMS_FOR_STRIDES).then(|| i32::try_from(stride).ok())?
     }
 
     /// Where in the block the needed values of a record are that repeats the one a period earlier.
@@ -255,6 +260,28 @@ impl Encoder {
     }
 }
 
+/// How far an operand has moved on in a period: as far as the record itself, not at all, or as far as in the period before; `None` if
+/// neither is the case, or if the record one period earlier is another operation or has a passive operand.
+#[inline]
+pub(crate) fn predictable_stride(records: &[Record], position: usize, period: usize, operand: usize) -> Option<i64> {
+    if period == 0 {
+        return None;
+    }
+    let code = records[position].code();
+    let mask = DEMANDS[usize::from(code)].masks[operand];
+    let index = |position: usize| {
+        let record = &records[position];
+        let word = [record.operand1, record.operand2][operand] & mask;
+        (record.code() == code && word != 0).then_some(word as i64)
+    };
+    let before = index(position - period)?;
+    let stride = index(position)? - before;
+    let as_usual = stride == period as i64 || stride == 0;
+    let as_before =
+        || position >= 2 * period && index(position - 2 * period).is_some_and(|first| before - first == stride);
+    (as_usual || as_before()).then_some(stride)
+}
+
 /// How many bytes a distance takes: at least 1.
 #[inline]
 fn significant_bytes(distance: u64) -> u8 {
@@ -312,7 +339,8 @@ impl FormTable {
     /// The number of a form, which is added if it is new; `None` if it does not fit in.
     #[inline]
     fn number(&mut self, form: EncodedForm, demand: &Demand, needed: [u64; 2], steady: bool) -> Option<u8> {
-        let hash = u64::from_le_bytes(form.to_bytes()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let [low, high] = both(|k| get_u64(&form.to_bytes(), 8 * k));
+        let hash = (low ^ high.rotate_left(23)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut slot = (hash >> 48) as usize % Self::SLOTS;
         while self.slots[slot] != 0 {
             let number = usize::from(self.slots[slot] - 1);
@@ -331,7 +359,7 @@ impl FormTable {
         self.used[number] = UsedForm {
             steady,
             compared: [demand.masks[0] | 0xff << INDEX_BITS, demand.masks[1]],
-            moving: form.class.map(|class| if class == 0 { 0 } else { u64::MAX }),
+            strides: form.strides.map(|stride| i64::from(stride) as u64),
             values: needed,
             sourced,
             sources: form.sources,

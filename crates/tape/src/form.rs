@@ -1,9 +1,10 @@
 //! Forms: what a block says about a record by a number.
 
+use crate::format::get_u32;
 use crate::operation::{FIRST, Operation, SECOND};
 
-/// Class of an operand that is as far away as in the record one period earlier. Smaller classes are the number of bytes that give the
-/// distance; 0 is a passive operand.
+/// Class of an operand whose index is that of the record one period earlier plus the form's stride. Smaller classes are the number of
+/// bytes that give the distance; 0 is a passive operand.
 pub(crate) const PREDICTED: u8 = 8;
 
 /// Forms in a block; their numbers have one byte.
@@ -44,26 +45,34 @@ pub(crate) struct EncodedForm {
     pub class: [u8; 2],
     /// Sources of the values.
     pub sources: [Source; 2],
+    /// How far predicted operands move on in a period.
+    pub strides: [i32; 2],
 }
 
 impl EncodedForm {
     /// Size in a block.
-    pub(crate) const BYTES: usize = 8;
+    pub(crate) const BYTES: usize = 16;
 
     /// The bytes in a block.
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let [first, second] = self.sources.map(|source| source.0.to_le_bytes());
-        [self.code, self.class[0], self.class[1], 0, first[0], first[1], second[0], second[1]]
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&[self.code, self.class[0], self.class[1], 0]);
+        for k in 0..2 {
+            bytes[4 + 2 * k..6 + 2 * k].copy_from_slice(&self.sources[k].0.to_le_bytes());
+            bytes[8 + 4 * k..12 + 4 * k].copy_from_slice(&self.strides[k].to_le_bytes());
+        }
+        bytes
     }
 
     /// Reads a form; `None` if it is not possible.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<EncodedForm> {
-        let [code, first, second, 0, a, b, c, d] = *bytes else { return None };
-        let sources = [Source(u16::from_le_bytes([a, b])), Source(u16::from_le_bytes([c, d]))];
+        let [code, first, second, 0, ..] = *bytes else { return None };
+        let sources = both(|k| Source((get_u32(bytes, 4) >> (16 * k)) as u16));
+        let strides = both(|k| get_u32(bytes, 8 + 4 * k) as i32);
         // A record cannot be its own source.
         let possible = first.max(second) <= PREDICTED && sources.iter().all(|source| source.0 != 1);
-        possible.then_some(EncodedForm { code, class: [first, second], sources })
+        possible.then_some(EncodedForm { code, class: [first, second], sources, strides })
     }
 }
 

@@ -1,37 +1,54 @@
 //! Finds the period of a program's loops in its records.
 
-/// Looks for the period with which operations and their distances repeat.
+use crate::encode::{DEMANDS, predictable_stride};
+use crate::record::Record;
+
+/// Looks for the period with which operations repeat and operands move on.
 ///
 /// While records repeat, nothing is done. When too many do not, the finder takes a hash of the last few records at each record and
-/// looks where the same hash was last. Whatever it finds is a guess that the encoder tries.
+/// looks where the same hash was last. Distance and multiples of it are tried on the last records; what predicts most of their
+/// operands is the new period. It is a guess in any case: a bad one costs space only.
 pub(crate) struct PeriodFinder {
     period: usize,
     /// Places where the period changes, with the new one.
     changes: Vec<(u32, u32)>,
-    /// For each hash, check bits and the position plus one where it was last seen.
-    seen: Box<[u32; PeriodFinder::SLOTS]>,
-    /// Mixed content of the last records.
-    recent: [u64; 3],
+    /// For each hash of a long and of a short history, check bits and the position plus one where it was last seen.
+    seen: [Box<[u32; PeriodFinder::SLOTS]>; 2],
+    /// Hashes of the last 16 and of the last 4 records.
+    histories: [u64; 2],
     searching: bool,
+    /// No candidates are tried before this position.
+    rest_until: usize,
     misses: u32,
     last_miss: usize,
 }
 
 impl PeriodFinder {
-    const SLOTS: usize = 4096;
+    const SLOTS: usize = 2048;
     /// Changes of the period in a block.
     pub(crate) const MAX_CHANGES: usize = 1024;
     /// Misses in a row, each within [`ROW`](Self::ROW) records of the one before, after which a new period is looked for.
     const MANY_MISSES: u32 = 8;
     const ROW: usize = 64;
+    /// By how much an older record's content is shifted in a history: it is forgotten after 64 bits.
+    const SHIFTS: [u32; 2] = [4, 16];
+    /// Distances up to this one belong to an iteration; greater ones may grow from one to the next.
+    const NEAR: u64 = 32;
+    /// Records on which a candidate is tried.
+    const TRIED: usize = 8;
+    /// Multiples of a distance that are tried.
+    const MULTIPLES: usize = 4;
+    /// Records without a trial after one that has failed.
+    const REST: usize = 12;
 
     pub(crate) fn new() -> PeriodFinder {
         PeriodFinder {
             period: 0,
             changes: Vec::with_capacity(Self::MAX_CHANGES),
-            seen: Box::new([0; Self::SLOTS]),
-            recent: [0; 3],
+            seen: [0, 1].map(|_| Box::new([0; Self::SLOTS])),
+            histories: [0; 2],
             searching: true,
+            rest_until: 0,
             misses: 0,
             last_miss: 0,
         }
@@ -41,9 +58,10 @@ impl PeriodFinder {
     pub(crate) fn clear(&mut self) {
         self.period = 0;
         self.changes.clear();
-        self.seen.fill(0);
-        self.recent = [0; 3];
+        self.seen.iter_mut().for_each(|seen| seen.fill(0));
+        self.histories = [0; 2];
         self.searching = true;
+        self.rest_until = 0;
         self.misses = 0;
         self.last_miss = 0;
     }
@@ -54,6 +72,12 @@ impl PeriodFinder {
         self.period
     }
 
+    /// Whether a period is being looked for: then the finder wants to see each record.
+    #[inline]
+    pub(crate) fn is_searching(&self) -> bool {
+        self.searching
+    }
+
     /// The places below `limit` where the period changes, with the new one.
     pub(crate) fn changes(&self, limit: usize) -> &[(u32, u32)] {
         &self.changes[..self.changes.partition_point(|(position, _)| (*position as usize) < limit)]
@@ -61,31 +85,48 @@ impl PeriodFinder {
 
     /// Takes into account a record that does not continue the repetition, and returns the period that holds from there on.
     #[inline]
-    pub(crate) fn search(&mut self, position: usize, code: u8, distances: [u64; 2]) -> usize {
-        if !self.searching {
-            return self.period;
-        }
-        const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9];
-        let content = [u64::from(code) + 1, distances[0], distances[1]];
-        let mixed = (0..3).fold(0, |sum: u64, k| sum.wrapping_add(content[k].wrapping_mul(MULTIPLIERS[k])));
-        let [one, two, three] = self.recent;
-        self.recent = [mixed, one, two];
-        let hash =
-            (mixed ^ one.rotate_left(13) ^ two.rotate_left(26) ^ three.rotate_left(39)).wrapping_mul(MULTIPLIERS[0]);
-        let seen = &mut self.seen[(hash >> 52) as usize % Self::SLOTS];
-        let check = (hash >> 16) as u32 & 0xffff << 16;
-        let before = *seen;
-        *seen = check | (position as u32 + 1);
-        if before & 0xffff << 16 == check && before & 0xffff != 0 {
-            let period = position + 1 - (before & 0xffff) as usize;
-            if period != self.period && self.changes.len() < Self::MAX_CHANGES {
-                self.period = period;
-                self.changes.push((position as u32, period as u32));
-                self.searching = false;
-                self.misses = 0;
+    pub(crate) fn search(&mut self, records: &[Record], position: usize, code: u8, distances: [u64; 2]) -> usize {
+        if self.searching {
+            let near = distances.map(|distance| if distance > Self::NEAR { Self::NEAR + 1 } else { distance });
+            let content = u64::from(code) << 16 | near[0] << 8 | near[1];
+            let mixed = (content + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+            for k in 0..2 {
+                self.histories[k] = (self.histories[k] << Self::SHIFTS[k]).wrapping_add(mixed);
+                let hash = self.histories[k].wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+                let seen = &mut self.seen[k][(hash >> 53) as usize % Self::SLOTS];
+                let check = (hash >> 16) as u32 & 0xffff << 16;
+                let before = std::mem::replace(seen, check | (position as u32 + 1));
+                if before & 0xffff << 16 == check
+                    && before & 0xffff != 0
+                    && position >= self.rest_until
+                    && self.searching
+                {
+                    self.try_multiples(records, position, position + 1 - (before & 0xffff) as usize);
+                }
             }
         }
         self.period
+    }
+
+    /// Takes over the best of a candidate and its multiples, if it is good.
+    fn try_multiples(&mut self, records: &[Record], position: usize, candidate: usize) {
+        let multiples = (1..=Self::MULTIPLES).map(|multiple| multiple * candidate);
+        let possible = multiples.take_while(|period| *period + Self::TRIED <= position + 1);
+        // The first of equals: the smallest.
+        let best = possible
+            .map(|period| (score(records, position, period), period))
+            .reduce(|best, other| if other.0 > best.0 { other } else { best });
+        match best {
+            Some((score, period)) if score > 0 => {
+                if period != self.period && self.changes.len() < Self::MAX_CHANGES {
+                    self.period = period;
+                    self.changes.push((position as u32, period as u32));
+                }
+                self.searching = false;
+                self.misses = 0;
+            }
+            _ => self.rest_until = position + Self::REST,
+        }
     }
 
     /// The record at `position` did not repeat the one a period earlier.
@@ -97,4 +138,19 @@ impl PeriodFinder {
             self.searching = true;
         }
     }
+}
+
+/// How well the last records are predicted with a period: predicted operands, minus three times the others.
+fn score(records: &[Record], position: usize, period: usize) -> i32 {
+    (position + 1 - PeriodFinder::TRIED..=position).fold(1, |score, position| {
+        let record = &records[position];
+        let masks = DEMANDS[usize::from(record.code())].masks;
+        let operands = [record.operand1 & masks[0], record.operand2 & masks[1]];
+        let predicted = |k: usize| match operands[k] {
+            0 => 0,
+            _ if predictable_stride(records, position, period, k).is_some() => 1,
+            _ => -3,
+        };
+        score + predicted(0) + predicted(1)
+    })
 }

@@ -34,9 +34,9 @@ pub(crate) fn bars<const LANES: usize>(bars: &mut [[f64; LANES]], run: &Run) {
                             continue;
                         }
                         let partials = column.partials(&run.memory, row);
-                        for (distance, partial) in column.distances.into_iter().zip(partials) {
-                            if distance != 0 {
-                                update(&mut bars[index - distance as usize], partial, bar);
+                        for (operand, partial) in column.operands(row).into_iter().zip(partials) {
+                            if operand != 0 {
+                                update(&mut bars[operand as usize], partial, bar);
                             }
                         }
                     }
@@ -74,9 +74,9 @@ pub(crate) fn dots<const LANES: usize>(dots: &mut [[f64; LANES]], run: &Run) {
                         let index = first_index + number;
                         let partials = column.partials(&run.memory, row);
                         let mut dot = dots[index];
-                        for (distance, partial) in column.distances.into_iter().zip(partials) {
-                            if distance != 0 {
-                                update(&mut dot, partial, dots[index - distance as usize]);
+                        for (operand, partial) in column.operands(row).into_iter().zip(partials) {
+                            if operand != 0 {
+                                update(&mut dot, partial, dots[operand as usize]);
                             }
                         }
                         dots[index] = dot;

@@ -1,8 +1,8 @@
 //! Blocks as sweeps need them: loops stay loops.
 //!
 //! Where the forms of a block repeat with the period, and nothing but values is left open, each record of an iteration differs from
-//! that of the iteration before by nothing but its values. Such a part is not decoded record by record: its *columns* (one for each
-//! record of an iteration) say once what the operation is, how far away the operands are, and where in the block its values lie in
+//! that of the iteration before by its values, and its operands move on by a constant. Such a part is not decoded record by record: its *columns* (one for each
+//! record of an iteration) say once what the operation is, where the operands are, and where in the block its values lie in
 //! the first iteration and how far apart they are in the following. A sweep goes through rows and columns and takes values
 //! directly from the block.
 
@@ -12,6 +12,7 @@ use crate::decode::{Cursor, Decoder, Flaw, Form, Partials, SLACK, damaged};
 use crate::form::{Source, both};
 use crate::format::{BlockHeader, get_u64};
 use crate::operation::Operation;
+use crate::record::INDEX_MASK;
 use crate::sequence::Repetition;
 
 /// A decoded block.
@@ -49,8 +50,10 @@ pub(crate) enum Content {
 /// The same record in each iteration of a loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    /// Distances of the operands (own index minus operand's index); 0 for a passive operand.
-    pub(crate) distances: [u64; 2],
+    /// Indices of the operands in the first row; 0 for a passive operand.
+    operands: [u64; 2],
+    /// How far they move on from row to row.
+    strides: [u64; 2],
     /// Where the factors of the partial derivatives are.
     places: [Place; 2],
     rule: Rule,
@@ -82,6 +85,12 @@ impl Place {
 }
 
 impl Column {
+    /// The operands' indices in a row; 0 for a passive operand.
+    #[inline(always)]
+    pub(crate) fn operands(&self, row: usize) -> [u64; 2] {
+        both(|k| self.operands[k].wrapping_add(self.strides[k].wrapping_mul(row as u64)))
+    }
+
     /// The partial derivatives in a row; that of a passive operand is meaningless.
     #[inline(always)]
     pub(crate) fn partials(&self, memory: &[u8], row: usize) -> [f64; 2] {
@@ -113,7 +122,8 @@ struct PastLoop {
 }
 
 struct PastColumn {
-    distances: [u64; 2],
+    operands: [u64; 2],
+    strides: [u64; 2],
     places: [Place; 2],
     masks: [u64; 2],
 }
@@ -133,8 +143,8 @@ enum Origin {
     Nothing,
     /// It is stored with a column, so many rows earlier.
     Stored { column: usize, slot: usize, rows: usize },
-    /// It is the same in each row: a value of a column of any row.
-    Invariant { column: usize, slot: usize },
+    /// It is the same in each row: a value of a column, so many rows earlier or at any time.
+    Invariant { column: usize, slot: usize, rows: usize },
 }
 
 /// Shorter repetitions are decoded record by record.
@@ -193,9 +203,12 @@ impl Decoder {
         }
         let start = cursor.position;
         let Some(origins) = self.origins(start, period) else { return Ok(()) };
-        let stored = |origin: &Origin| if let Origin::Stored { rows, .. } = origin { *rows } else { 0 };
+        let rows_back = |origin: &Origin| match origin {
+            Origin::Nothing => 0,
+            Origin::Stored { rows, .. } | Origin::Invariant { rows, .. } => *rows,
+        };
         // The first rows are decoded one by one: values come from them.
-        let leading = origins.iter().flatten().map(stored).max().unwrap_or(0).max(1);
+        let leading = origins.iter().flatten().map(rows_back).max().unwrap_or(0).max(1);
         let rows = ((end - start) / period).saturating_sub(leading);
         if rows < 2 {
             return Ok(());
@@ -218,9 +231,19 @@ impl Decoder {
         }
         let (first_column, first_past) = (run.columns.len(), self.loops.columns.len());
         for (column, (form, origins)) in forms.zip(&origins).enumerate() {
-            let before = cursor.position - period + column;
-            let index_before = cursor.header.first_index + before as u64;
-            let distances = both(|k| if form.active[k] { index_before - self.operands[before][k] } else { 0 });
+            let before = self.operands[cursor.position - period + column];
+            let strides = both(|k| if form.active[k] { form.strides[k] } else { 0 });
+            let operands = both(|k| if form.active[k] { before[k].wrapping_add(strides[k]) } else { 0 });
+            // Operand and index are linear in the row: what holds in the first and in the last one holds between them.
+            for row in [0, rows - 1] {
+                let index = cursor.header.first_index + (cursor.position + row * period + column) as u64;
+                for k in 0..2 {
+                    let operand = operands[k].wrapping_add(strides[k].wrapping_mul(row as u64));
+                    if form.active[k] && (operand == 0 || operand >= index) {
+                        return Err(Flaw::Order { index, operand: operand & INDEX_MASK });
+                    }
+                }
+            }
             let mut constant = |word: u64| {
                 memory.extend_from_slice(&word.to_le_bytes());
                 Place { offset: (memory.len() - 8) as u32, stride: 0 }
@@ -228,7 +251,7 @@ impl Decoder {
             let last_row = cursor.position - period;
             let places = both(|k| match origins[k] {
                 Origin::Nothing => constant(0),
-                Origin::Invariant { column, slot } => constant(self.values[last_row + column][slot]),
+                Origin::Invariant { column, slot, .. } => constant(self.values[last_row + column][slot]),
                 Origin::Stored { column, slot, rows } => Place {
                     offset: (cursor.value + offsets[column][slot] - rows * stride) as u32,
                     stride: stride as u32,
@@ -251,9 +274,9 @@ impl Decoder {
                     (operation, true) => (Rule::Binary32(operation), places),
                 }
             };
-            run.columns.push(Column { distances, places: factors, rule });
+            run.columns.push(Column { operands, strides, places: factors, rule });
             let masks = both(|k| form.value_masks[k] | form.source_masks[k]);
-            self.loops.columns.push(PastColumn { distances, places, masks });
+            self.loops.columns.push(PastColumn { operands, strides, places, masks });
         }
         run.parts.push(Part {
             position: cursor.position,
@@ -267,7 +290,7 @@ impl Decoder {
         // What follows refers to the last records as a rule.
         let recalled = period.max(self.reach).div_ceil(period).min(rows);
         let last = self.loops.loops.len() - 1;
-        self.recall(memory, cursor.header.first_index, last, rows - recalled);
+        self.recall(memory, last, rows - recalled);
         if recalled < rows {
             self.loops.known_from = cursor.position + (rows - recalled) * period;
         }
@@ -290,6 +313,7 @@ impl Decoder {
             if wanted == 0 {
                 return Some(Origin::Nothing);
             }
+            let mut chain = Vec::with_capacity(LONGEST_CHAIN);
             let (mut column, mut slot, mut rows) = (column, slot, 0);
             for _ in 0..LONGEST_CHAIN {
                 let here = form(column);
@@ -300,9 +324,12 @@ impl Decoder {
                 if source == Source::NONE {
                     return Some(Origin::Stored { column, slot, rows });
                 }
-                if (source.back(), source.slot()) == (period, slot) {
-                    return Some(Origin::Invariant { column, slot });
+                let earlier = chain.iter().find(|(place, _)| *place == (column, slot));
+                if let Some((_, then)) = earlier {
+                    // A value that comes from itself one row earlier does not change.
+                    return (rows - then == 1).then_some(Origin::Invariant { column, slot, rows });
                 }
+                chain.push(((column, slot), rows));
                 let up = source.back().saturating_sub(column).div_ceil(period);
                 (column, slot, rows) = (column + up * period - source.back(), source.slot(), rows + up);
             }
@@ -313,10 +340,10 @@ impl Decoder {
 
     /// Makes sure that everything from `position` on is in `operands` and `values`.
     #[inline]
-    pub(crate) fn remember(&mut self, memory: &[u8], position: usize, first_index: u64) {
+    pub(crate) fn remember(&mut self, memory: &[u8], position: usize) {
         if position < self.loops.known_from {
             for number in 0..self.loops.loops.len() {
-                self.recall(memory, first_index, number, 0);
+                self.recall(memory, number, 0);
             }
             self.loops.known_from = 0;
         }
@@ -324,15 +351,14 @@ impl Decoder {
 
     /// Puts the records of a loop into `operands` and `values`, from a row on.
     #[cold]
-    fn recall(&mut self, memory: &[u8], first_index: u64, number: usize, first_row: usize) {
+    fn recall(&mut self, memory: &[u8], number: usize, first_row: usize) {
         let PastLoop { position, rows, columns } = &self.loops.loops[number];
         let columns = &self.loops.columns[columns.clone()];
         for row in first_row..*rows {
             for (number, column) in columns.iter().enumerate() {
                 let position = position + row * columns.len() + number;
-                let index = first_index + position as u64;
-                let distances = column.distances;
-                self.operands[position] = both(|k| if distances[k] == 0 { 0 } else { index - distances[k] });
+                let moved = |k: usize| column.strides[k].wrapping_mul(row as u64);
+                self.operands[position] = both(|k| column.operands[k].wrapping_add(moved(k)));
                 self.values[position] = both(|k| column.places[k].load(memory, row) & column.masks[k]);
             }
         }
