@@ -17,6 +17,8 @@ const PUBLISHED_DERIVGRIND_BYTES: f64 = 448.0;
 /// Tape bytes for one cell update published for CoDiPack, which needs the source.
 const PUBLISHED_CODIPACK_BYTES: f64 = 184.0;
 
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
+
 /// Size of the problem and number of repetitions.
 #[derive(clap::Args)]
 pub struct Options {
@@ -47,8 +49,18 @@ struct Phase {
     solver: Vec<f64>,
     /// Seconds of the whole process.
     process: Vec<f64>,
-    /// Peak resident bytes.
+    /// Processor seconds of the whole process.
+    processor: Vec<f64>,
+    /// Peak resident memory in MiB.
     memory: Vec<f64>,
+}
+
+impl Phase {
+    fn add(&mut self, cost: measure::Cost) {
+        self.process.push(cost.wall.as_secs_f64());
+        self.processor.push(cost.processor.as_secs_f64());
+        self.memory.push(cost.peak_memory as f64 / MEBIBYTE);
+    }
 }
 
 /// The benchmark's program and the places where it works.
@@ -89,8 +101,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         tape_bytes = file_size(&tape.join("dg-tape"))?;
         std::fs::write(tape.join("dg-output-bars"), "1\n").context("cannot write the output bar")?;
         let cost = measure::run(bench.tool(&["eval".as_ref(), tape.as_ref()]).stdout(Stdio::null()))?;
-        reverse.process.push(cost.wall.as_secs_f64());
-        reverse.memory.push(cost.peak_memory as f64);
+        reverse.add(cost);
     }
     report(
         options,
@@ -117,8 +128,7 @@ impl Bench<'_> {
         phase
             .solver
             .push(clock.trim().parse().with_context(|| format!("the program's own time is no number: {clock:?}"))?);
-        phase.process.push(cost.wall.as_secs_f64());
-        phase.memory.push(cost.peak_memory as f64);
+        phase.add(cost);
         Ok(())
     }
 }
@@ -163,18 +173,13 @@ fn file_size(path: &Path) -> Result<u64> {
     Ok(std::fs::metadata(path).with_context(|| format!("the recording left no {}", path.display()))?.len())
 }
 
-/// One cell of the table: median, spread, ratio to the native median.
-fn cell(values: &[f64], unit: f64, native: Option<Spread>) -> String {
-    let (Some(spread), Some(native)) = (Spread::of(values), native) else {
-        return format!("{:>36}", "-");
-    };
-    let range = format!("({:.4} .. {:.4})", spread.minimum / unit, spread.maximum / unit);
-    format!("{:>10.4} {range:<20}{:>7.2}", spread.median / unit, spread.median / native.median)
+/// One line of a table: median, extremes, and the median as a ratio to `native`.
+fn line(name: &str, values: &[f64], native: Spread) -> Option<String> {
+    let Spread { minimum, median, maximum } = Spread::of(values)?;
+    Some(format!("  {name:<15}{median:>12.4}{minimum:>12.4}{maximum:>12.4}{:>10.2}", median / native.median))
 }
 
 fn report(options: &Options, phases: &[(&str, &Phase)], tape_bytes: u64) -> Result<()> {
-    let native = phases.first().context("no phases")?.1;
-    let mebibyte = 1024.0 * 1024.0;
     println!(
         "Burgers' equation, {n} x {n} grid, {t} steps, {compiler} {optimisation}, {repetitions} repetitions, tape in {tape}",
         n = options.points,
@@ -184,17 +189,20 @@ fn report(options: &Options, phases: &[(&str, &Phase)], tape_bytes: u64) -> Resu
         repetitions = options.repetitions,
         tape = options.tape_directory.display()
     );
-    println!("Each: median (minimum .. maximum) and the median as a ratio to the native one.\n");
-    println!("{:<15}{:>38}{:>38}{:>38}", "", "solver [s]", "whole process [s]", "peak memory [MiB]");
-    for (name, phase) in phases {
-        // The reverse sweep has no solver of its own: its whole process is set against the native solver, as published.
-        let solver = if phase.solver.is_empty() { &phase.process } else { &phase.solver };
-        println!(
-            "{name:<15}{}{}{}",
-            cell(solver, 1.0, Spread::of(&native.solver)),
-            cell(&phase.process, 1.0, Spread::of(&native.process)),
-            cell(&phase.memory, mebibyte, Spread::of(&native.memory))
-        );
+    type Values = fn(&Phase) -> &[f64];
+    let tables: [(&str, Values); 4] = [
+        // The reverse sweep has no solver of its own: its whole process is set against the native solver, as is usual.
+        ("solver, by its own clock [s]", |phase| if phase.solver.is_empty() { &phase.process } else { &phase.solver }),
+        ("whole process [s]", |phase| &phase.process),
+        ("whole process, processor time of all threads [s]", |phase| &phase.processor),
+        ("peak resident memory [MiB]", |phase| &phase.memory),
+    ];
+    for (title, values) in tables {
+        let native = phases.first().and_then(|(_, phase)| Spread::of(values(phase))).context("no native run")?;
+        println!("\n{title}\n{:<17}{:>12}{:>12}{:>12}{:>10}", "", "median", "minimum", "maximum", "ratio");
+        for line in phases.iter().filter_map(|(name, phase)| line(name, values(phase), native)) {
+            println!("{line}");
+        }
     }
     let updates = (options.points - 2).pow(2) as f64 * options.steps as f64;
     let bytes = tape_bytes as f64 / updates;

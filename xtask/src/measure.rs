@@ -10,6 +10,8 @@ use anyhow::{Context as _, Result, bail};
 pub struct Cost {
     /// Wall-clock time from before `fork` to after its end.
     pub wall: Duration,
+    /// Processor time of all its threads, in user and in kernel mode.
+    pub processor: Duration,
     /// Largest resident set size in bytes, as the kernel reports it through `wait4`.
     pub peak_memory: u64,
 }
@@ -30,7 +32,12 @@ pub fn run(command: &mut Command) -> Result<Cost> {
     if !libc::WIFEXITED(status) || libc::WEXITSTATUS(status) != 0 {
         bail!("{command:?} ended with wait status {status:#x}");
     }
-    Ok(Cost { wall, peak_memory: usage.ru_maxrss.unsigned_abs() * 1024 })
+    let processor = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Ok(Cost { wall, processor, peak_memory: usage.ru_maxrss.unsigned_abs() * 1024 })
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
 }
 
 /// Median of some measurements, with the extremes.
