@@ -5,6 +5,9 @@
 //! operand**, which is ±2^k. It is applied to the values of operands and result when the instruction has been executed. A result that
 //! keeps nothing of the operand's mantissa (a sign, an exponent, a masked-out lane) has derivative zero. Anything else is lost, and counted.
 //!
+//! One thing comes before the rule: bytes that are put together (`or`) or kept (`and` with a mask of whole bytes) in a general register are
+//! moved, and so is each byte of their shadow, even where it is only a part of an index.
+//!
 //! A number whose exponent field is zero (the first half of `frexp` by masks) counts as if the leading bit were there and the exponent were
 //! 0: then the ratios of both steps multiply to what they should.
 
@@ -63,6 +66,9 @@ struct Layout {
 
 const WIDE: Layout = Layout { mantissa: (1 << 52) - 1, sign: 1 << 63, mantissa_bits: 52, exponent_mask: 0x7ff };
 const NARROW: Layout = Layout { mantissa: (1 << 23) - 1, sign: 1 << 31, mantissa_bits: 23, exponent_mask: 0xff };
+
+/// The exponent field of binary32 numbers from 0.5 to 1, which `frexp` sets.
+const HALF_EXPONENT: u64 = 0x3f00_0000;
 
 impl Layout {
     fn exponent(&self, bits: u64) -> u64 {
@@ -124,7 +130,7 @@ fn mask_of_first(operation: BitOperation, other: u64) -> Mask {
         BitOperation::And => Mask::Keep(other),
         // !a & b with active a: the bits of a are flipped under the mask b. Only a mask of zeros says something.
         BitOperation::AndNot if other == 0 => Mask::Keep(0),
-        BitOperation::Or | BitOperation::Xor => Mask::Change(other),
+        BitOperation::Or | BitOperation::Merge | BitOperation::Xor => Mask::Change(other),
         BitOperation::ShiftRight => Mask::ShiftRight,
         BitOperation::AndNot | BitOperation::Other => Mask::Unknown,
     }
@@ -197,6 +203,9 @@ fn both_active(layout: &Layout, a: Operand, b: Operand, result: u64) -> Outcome 
 impl Lane {
     /// Applies the rule to a lane of eight bytes.
     pub fn outcome(&self, operation: BitOperation) -> LaneOutcome {
+        if let Some(moved) = self.moved(operation) {
+            return moved;
+        }
         if self.is_wide() {
             let operand = |value, shadow: u64| Operand { value, index: shadow & !WIDE_TAG };
             let (a, b) = (operand(self.a, self.shadow_a), operand(self.b, self.shadow_b));
@@ -204,6 +213,47 @@ impl Lane {
         } else {
             LaneOutcome::Narrow([0, 32].map(|shift| self.half(operation, shift)))
         }
+    }
+
+    /// The outcome if each byte of the result is a byte of one operand, to which the other one contributes neither value nor shadow.
+    fn moved(&self, operation: BitOperation) -> Option<LaneOutcome> {
+        let shadow = match operation {
+            BitOperation::And if self.shadow_b == 0 && self.shadow_a & WIDE_TAG == 0 => self.kept_by(self.b)?,
+            BitOperation::Merge => self.merged()?,
+            _ => return None,
+        };
+        let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
+        Some(LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]))
+    }
+
+    /// The first operand's shadow, if the mask keeps whole bytes and clears only such as were zero and passive.
+    fn kept_by(&self, mask: u64) -> Option<u64> {
+        let masks_bytes = mask.to_le_bytes().into_iter().all(|byte| byte == 0 || byte == 0xff);
+        (masks_bytes && (self.a | self.shadow_a) & !mask == 0).then_some(self.shadow_a)
+    }
+
+    /// The shadow of two operands whose bytes do not meet.
+    fn merged(&self) -> Option<u64> {
+        let occupied = |value: u64, shadow: u64| (value | shadow).to_le_bytes().map(|byte| byte != 0);
+        let (a, b) = (occupied(self.a, self.shadow_a), occupied(self.b, self.shadow_b));
+        let disjoint = a.into_iter().zip(b).all(|(a, b)| !(a && b));
+        (disjoint && !self.sets_exponent()).then_some(self.shadow_a | self.shadow_b)
+    }
+
+    /// Whether a half could as well be a binary32 number of which one operand has the mantissa and the other, passive one a sign or an exponent:
+    /// then it is not clear whether bytes are put together or a number is scaled.
+    fn sets_exponent(&self) -> bool {
+        let half = |bits: u64, shift: u32| bits >> shift & u64::from(u32::MAX);
+        let sets = |number: u64, other: u64, shadow: u64, other_shadow: u64| {
+            let changed = other & !NARROW.mantissa;
+            let is_scale = changed == NARROW.sign || changed & !NARROW.sign == HALF_EXPONENT;
+            shadow != 0 && other_shadow == 0 && other == changed && is_scale && NARROW.exponent(number) == 0
+        };
+        [0, 32].into_iter().any(|shift| {
+            let [a, b, shadow_a, shadow_b] =
+                [self.a, self.b, self.shadow_a, self.shadow_b].map(|bits| half(bits, shift));
+            sets(a, b, shadow_a, shadow_b) || sets(b, a, shadow_b, shadow_a)
+        })
     }
 
     /// The rule for a 4-byte number in the half that starts at this bit.
@@ -238,7 +288,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use BitOperation::{And, AndNot, Or, Other, ShiftRight, Xor};
+    use BitOperation::{And, AndNot, Merge, Or, Other, ShiftRight, Xor};
 
     const SIGN: u64 = 1 << 63;
     const INDEX: u64 = 77;
@@ -379,6 +429,63 @@ mod tests {
         let value = 2.5f64.to_bits();
         let lane = Lane { a: value, b: SIGN, result: value ^ SIGN, shadow_a: INDEX, shadow_b: 0 };
         assert_eq!(lane.outcome(Xor), LaneOutcome::Wide(scaled(-1.0)));
+    }
+
+    /// Puts a number together as compilers do, and returns the shadow of the result.
+    fn assembled(value: u64, shadow: u64, bytes: u32) -> Option<u64> {
+        let byte = |bits: u64, k: u32| bits & 0xff << (8 * k);
+        let mut so_far = (byte(value, 0), byte(shadow, 0));
+        for k in 1..bytes {
+            let (b, shadow_b) = (byte(value, k), byte(shadow, k));
+            let lane = Lane { a: so_far.0, b, result: so_far.0 | b, shadow_a: so_far.1, shadow_b };
+            let word = |outcome| match outcome {
+                Outcome::Passive => Some(0),
+                Outcome::Same(bits) => Some(bits),
+                Outcome::Scaled { .. } | Outcome::Lost => None,
+            };
+            let LaneOutcome::Narrow([low, high]) = lane.outcome(Merge) else { return None };
+            so_far = (lane.result, word(low)? | word(high)? << 32);
+        }
+        Some(so_far.1)
+    }
+
+    #[test]
+    fn bytes_put_together_carry_their_part_of_the_index() {
+        for index in [5, 0x1234, 0x0056_0034, 0x7f00_0000] {
+            for value in [1.5f64, -0.75, 0.0, 3.7e-200] {
+                assert_eq!(
+                    assembled(value.to_bits(), index | WIDE_TAG, 8),
+                    Some(index | WIDE_TAG),
+                    "{value} {index:#x}"
+                );
+            }
+            for value in [1.5f32, 2.75, -1.1, 300.0] {
+                assert_eq!(assembled(value.to_bits().into(), index, 4), Some(index), "{value} {index:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_that_could_be_an_exponent_is_lost_rather_than_guessed() {
+        let mantissa = 0x0040_0000;
+        let lane = Lane { a: mantissa, b: HALF_EXPONENT, result: mantissa | HALF_EXPONENT, shadow_a: 5, shadow_b: 0 };
+        assert_ne!(lane.outcome(Merge), LaneOutcome::Narrow([Outcome::Same(5), Outcome::Passive]));
+    }
+
+    #[test]
+    fn masks_of_whole_bytes_keep_parts_of_an_index() {
+        let lane = Lane { a: 0xc0_0000, b: 0xffff_ffff_00ff_ffff, result: 0xc0_0000, shadow_a: 0x34, shadow_b: 0 };
+        assert_eq!(lane.outcome(And), LaneOutcome::Narrow([Outcome::Same(0x34), Outcome::Passive]));
+        // A byte that is cleared although it has a part of the index is no move.
+        let lane = Lane { b: !0xff, ..lane };
+        assert_eq!(lane.outcome(And), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+    }
+
+    #[test]
+    fn merging_a_sign_in_a_general_register_is_negation() {
+        let value = 2.5f64.to_bits();
+        let lane = Lane { a: value, b: SIGN, result: value | SIGN, shadow_a: INDEX | WIDE_TAG, shadow_b: 0 };
+        assert_eq!(lane.outcome(Merge), LaneOutcome::Wide(scaled(-1.0)));
     }
 
     #[test]

@@ -140,6 +140,8 @@ pub enum BitOperation {
     AndNot,
     /// Bitwise `a | b`.
     Or,
+    /// Bitwise `a | b` of two general registers, or of one and memory: compilers put bytes together in this way.
+    Merge,
     /// Bitwise `a ^ b`.
     Xor,
     /// Logical or arithmetic shift right.

@@ -131,7 +131,15 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     if target.bytes < 4 || beyond || matches!(bits.shift, Some(Shift { element: 2, .. })) {
         return fallback::general_rule(lifter, true);
     }
-    lifter.push(Effect::BitTrick { operation: bits.operation, target, a: sources[0], b: sources.get(1).copied() });
+    let operation = match (bits.operation, &sources[..]) {
+        (BitOperation::Or, [BitOperand::Span(_), BitOperand::Span(_)])
+            if lifter.data_operands() == 2 && !is_vector(lifter) =>
+        {
+            BitOperation::Merge
+        }
+        (operation, _) => operation,
+    };
+    lifter.push(Effect::BitTrick { operation, target, a: sources[0], b: sources.get(1).copied() });
     let until = lifter.cleared_until(0, target.bytes);
     lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
 }
@@ -148,6 +156,13 @@ fn source(lifter: &Lifter<'_>, operand: u32) -> Option<BitOperand> {
         return Some(BitOperand::Immediate(lifter.instruction.immediate(operand)));
     }
     lifter.operand(operand).map(BitOperand::Span)
+}
+
+/// Whether any operand is a vector or MMX register.
+fn is_vector(lifter: &Lifter<'_>) -> bool {
+    let register = |operand| lifter.instruction.op_register(operand);
+    (0..lifter.instruction.op_count())
+        .any(|operand| register(operand).is_vector_register() || register(operand).is_mm())
 }
 
 fn is_with_itself(lifter: &Lifter<'_>, itself: Itself, sources: &[BitOperand]) -> bool {

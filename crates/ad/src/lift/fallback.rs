@@ -39,7 +39,7 @@ fn written(lifter: &Lifter<'_>, info: &InstructionInfo) -> Vec<Span> {
         .iter()
         .filter(|used| is_write(used.access()) && used.register() != Register::RSP && !used.register().is_st())
         .filter_map(|used| lifter.register(used.register()))
-        .map(|span| visible(span));
+        .map(visible);
     let memory =
         info.used_memory().iter().filter(|used| is_write(used.access())).filter_map(|used| span_of(lifter, used));
     registers.chain(memory).collect()

@@ -1,8 +1,8 @@
 //! Lifting: from decoded amd64 instructions to the AD IR.
 //!
-//! What an instruction means for shadow data is looked up by its mnemonic in tables: [`moves`], [`shuffles`], [`general`],
-//! [`arithmetic`] and [`bits`] each hold one, with a generic path for each class of entry. An instruction without an entry is treated by
-//! [`fallback`]: everything that it writes becomes passive, and everything that it reads counts as lost if it is active.
+//! What an instruction means for shadow data is looked up by its mnemonic in tables: `moves`, `shuffles`, `general`,
+//! `arithmetic` and `bits` each hold one, with a generic path for each class of entry. An instruction without an entry is treated by
+//! `fallback`: everything that it writes becomes passive, and everything that it reads counts as lost if it is active.
 
 mod arithmetic;
 mod assign;
