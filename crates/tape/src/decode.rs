@@ -503,20 +503,26 @@ mod tests {
     struct Step {
         code: u8,
         distances: [u16; 2],
+        /// How much the distances change from one iteration to the next.
+        drift: [i8; 2],
         values: [u8; 2],
     }
 
     fn step() -> impl Strategy<Value = Step> {
         let code = (0..Operation::ALL.len() as u8, any::<bool>());
-        (code, any::<[u16; 2]>(), any::<[u8; 2]>()).prop_map(|((code, binary32), distances, values)| Step {
-            code: if binary32 { code | BINARY32 } else { code },
-            distances,
-            values,
-        })
+        let drift = || prop_oneof![Just(0_i8), any::<i8>()];
+        (code, any::<[u16; 2]>(), [drift(), drift()], any::<[u8; 2]>()).prop_map(
+            |((code, binary32), distances, drift, values)| Step {
+                code: if binary32 { code | BINARY32 } else { code },
+                distances,
+                drift,
+                values,
+            },
+        )
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(200))]
+        #![proptest_config(ProptestConfig::with_cases(150))]
 
         /// Loops with invariants, values that several operations share, and disturbances.
         #[test]
@@ -528,16 +534,21 @@ mod tests {
             let mut records = Vec::new();
             let mut state = 1_u64;
             for (body, iterations) in &loops {
-                for _ in 0..*iterations {
+                for iteration in 0..*iterations as i64 {
                     // A value that is new in each iteration and used more than once.
                     let shared = (records.len() as f64).to_bits();
                     for step in body {
                         let index = first_index + records.len() as u64;
                         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                         let disturbance = if (state >> 33).is_multiple_of(disturbed) { state >> 60 } else { 0 };
-                        let operand = |distance: u16| match u64::from(distance % 1000) {
+                        let operand = |k: usize| match u64::from(step.distances[k] % 1000) {
                             0..300 => 0,
-                            distance => index.saturating_sub(distance - 299 + disturbance),
+                            distance => {
+                                let distance = distance - 299 + disturbance;
+                                let drift = i64::from(step.drift[k]) * iteration;
+                                let distance = distance.saturating_add_signed(drift).max(1);
+                                index.saturating_sub(distance)
+                            }
                         };
                         let value = |kind: u8| match kind % 4 {
                             0 => 0.5_f64.to_bits(),
@@ -546,8 +557,8 @@ mod tests {
                             _ => 0,
                         };
                         records.push(Record {
-                            operand1: operand(step.distances[0]) | u64::from(step.code) << INDEX_BITS,
-                            operand2: operand(step.distances[1]) | 0x80 << INDEX_BITS,
+                            operand1: operand(0) | u64::from(step.code) << INDEX_BITS,
+                            operand2: operand(1) | 0x80 << INDEX_BITS,
                             value1: value(step.values[0]),
                             value2: value(step.values[1]),
                         });

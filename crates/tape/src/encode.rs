@@ -14,6 +14,7 @@ use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, get
 use crate::operation::{BINARY32, Operation};
 use crate::period::PeriodFinder;
 use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
+use crate::repeat::{Repeat, RowPlan, kept};
 use crate::sequence;
 
 /// What an operation code demands of the encoder.
@@ -47,20 +48,22 @@ pub(crate) static DEMANDS: [Demand; 256] = {
 
 /// What the encoder has to know of a form that it has used.
 #[derive(Clone, Copy, Default)]
-struct UsedForm {
+pub(crate) struct UsedForm {
     /// Whether nothing is left open but values, so that the next period's record may have the same form.
-    steady: bool,
+    pub(crate) steady: bool,
     /// Bits of the operand words that must agree with those one period earlier.
-    compared: [u64; 2],
+    pub(crate) compared: [u64; 2],
+    /// Which operands are active.
+    pub(crate) active: [bool; 2],
     /// How far the operands move on.
-    strides: [u64; 2],
+    pub(crate) strides: [u64; 2],
     /// Bits of the values that are kept.
-    values: [u64; 2],
+    pub(crate) values: [u64; 2],
     /// Bits of the values that must agree with their source.
-    sourced: [u64; 2],
-    sources: [Source; 2],
+    pub(crate) sourced: [u64; 2],
+    pub(crate) sources: [Source; 2],
     /// Bytes of the values that are stored.
-    stored: [u8; 2],
+    pub(crate) stored: [u8; 2],
 }
 
 /// Encodes chunks. It allocates on creation only.
@@ -69,8 +72,7 @@ pub(crate) struct Encoder {
     forms: FormTable,
     /// Number of each record's form.
     form_of: Box<[u8]>,
-    /// The values of each record as the decoder knows them: 0 where they are not needed.
-    kept: Box<[[u64; 2]]>,
+    rows: RowPlan,
     operands: Area,
     values: Area,
     block: Vec<u8>,
@@ -90,7 +92,7 @@ impl Encoder {
             periods: PeriodFinder::new(),
             forms: FormTable::new(),
             form_of: vec![0; Chunk::RECORDS].into_boxed_slice(),
-            kept: vec![[0; 2]; Chunk::RECORDS].into_boxed_slice(),
+            rows: RowPlan::default(),
             operands: Area::new(14 * Chunk::RECORDS),
             values: Area::new(16 * Chunk::RECORDS),
             block: Vec::with_capacity(MAX_BLOCK_BYTES),
@@ -123,27 +125,8 @@ impl Encoder {
         if period == 0 || self.periods.is_searching() {
             return position;
         }
-        let Encoder { forms, form_of, kept, values: area, .. } = self;
-        for position in position..records.len() {
-            let (record, before) = (&records[position], &records[position - period]);
-            let number = form_of[position - period];
-            let form = &forms.used[usize::from(number)];
-            let first = (record.operand1 ^ before.operand1.wrapping_add(form.strides[0])) & form.compared[0];
-            let second = (record.operand2 ^ before.operand2.wrapping_add(form.strides[1])) & form.compared[1];
-            let values = [record.value1 & form.values[0], record.value2 & form.values[1]];
-            let wrong = both(|slot| {
-                let source = form.sources[slot];
-                (values[slot] ^ kept[position - source.back()][source.slot()]) & form.sourced[slot]
-            });
-            if !form.steady || (first | second | wrong[0] | wrong[1]) != 0 {
-                return position;
-            }
-            form_of[position] = number;
-            kept[position] = values;
-            area.append(values[0], form.stored[0]);
-            area.append(values[1], form.stored[1]);
-        }
-        records.len()
+        let Encoder { forms, form_of, values, rows, .. } = self;
+        Repeat { records, period, forms, form_of, values, rows }.run(position)
     }
 
     /// Encodes the record at `position`, whatever it is. Returns `false` if its form is one too many for the block.
@@ -168,7 +151,7 @@ impl Encoder {
         });
         let needed = demand.values[usize::from(active[0]) | usize::from(active[1]) << 1];
         let values = [record.value1 & needed[0], record.value2 & needed[1]];
-        let sources = if repeats { self.sources(position, period, needed, values) } else { [Source::NONE; 2] };
+        let sources = if repeats { self.sources(records, position, needed, values) } else { [Source::NONE; 2] };
         let form = EncodedForm { code, class, sources, strides: strides.map(Option::unwrap_or_default) };
         let Some(number) = self.forms.number(form, demand, needed, repeats) else {
             return false;
@@ -177,7 +160,6 @@ impl Encoder {
             self.periods.missed(position);
         }
         self.form_of[position] = number;
-        self.kept[position] = values;
         let stored = self.forms.used[usize::from(number)].stored;
         for k in 0..2 {
             self.operands.append(distances[k], if strides[k].is_some() { 0 } else { class[k] });
@@ -200,11 +182,12 @@ impl Encoder {
     ///
     /// When that one was in its turn a repetition, what it had from a source is looked up there again and nothing is searched:
     /// coincidences die out, and the search is made once for each operation of a loop.
-    fn sources(&self, position: usize, period: usize, needed: [u64; 2], values: [u64; 2]) -> [Source; 2] {
+    fn sources(&self, records: &[Record], position: usize, needed: [u64; 2], values: [u64; 2]) -> [Source; 2] {
         /// Records before this one that are searched for the same value.
         const SEARCHED: usize = 48;
+        let period = self.periods.current();
         let before = &self.forms.used[usize::from(self.form_of[position - period])];
-        let holds = |source: Source, value: u64| self.kept[position - source.back()][source.slot()] == value;
+        let holds = |source: Source, value: u64| kept(records, &self.forms, &self.form_of, position, source) == value;
         both(|k| {
             if needed[k] == 0 {
                 return Source::NONE;
@@ -289,7 +272,7 @@ fn significant_bytes(distance: u64) -> u8 {
 }
 
 /// Bytes that are appended one word's beginning after the other.
-struct Area {
+pub(crate) struct Area {
     memory: Box<[u8]>,
     end: usize,
 }
@@ -302,7 +285,7 @@ impl Area {
 
     /// Appends the lowest `bytes` bytes of a word.
     #[inline(always)]
-    fn append(&mut self, word: u64, bytes: u8) {
+    pub(crate) fn append(&mut self, word: u64, bytes: u8) {
         self.memory[self.end..self.end + 8].copy_from_slice(&word.to_le_bytes());
         self.end += usize::from(bytes);
     }
@@ -313,9 +296,9 @@ impl Area {
 }
 
 /// The forms of a block, by number and by content.
-struct FormTable {
+pub(crate) struct FormTable {
     encoded: Vec<EncodedForm>,
-    used: Box<[UsedForm; MAX_FORMS]>,
+    pub(crate) used: Box<[UsedForm; MAX_FORMS]>,
     /// Open addressing: a form's number plus one, or 0 for none.
     slots: Box<[u16; FormTable::SLOTS]>,
 }
@@ -359,6 +342,7 @@ impl FormTable {
         self.used[number] = UsedForm {
             steady,
             compared: [demand.masks[0] | 0xff << INDEX_BITS, demand.masks[1]],
+            active: form.class.map(|class| class != 0),
             strides: form.strides.map(|stride| i64::from(stride) as u64),
             values: needed,
             sourced,

@@ -27,6 +27,7 @@ mod propagate;
 mod queue;
 mod reader;
 mod record;
+mod repeat;
 mod run;
 mod sequence;
 mod sink;
