@@ -69,9 +69,7 @@ impl Assembler {
         let result = self.encoder.encode(instruction, address);
         self.code = self.encoder.take_buffer();
         if let Err(error) = result {
-            crate::report(&format!(
-                "internal error: cannot encode `{instruction}`: {error}"
-            ));
+            crate::report(&format!("internal error: cannot encode `{instruction}`: {error}"));
             self.bytes(&[0x0f, 0x0b]);
         }
     }
@@ -197,11 +195,7 @@ impl Assembler {
     /// `mov register, constant`, in the shortest form that leaves the flags alone.
     pub fn constant(&mut self, register: Register, value: u64) {
         let instruction = if let Ok(value) = u32::try_from(value) {
-            Instruction::with2(
-                Code::Mov_r32_imm32,
-                crate::translate::registers::general32(register),
-                value,
-            )
+            Instruction::with2(Code::Mov_r32_imm32, crate::translate::registers::general32(register), value)
         } else if let Ok(value) = i32::try_from(value as i64) {
             Instruction::with2(Code::Mov_rm64_imm32, register, value)
         } else {

@@ -126,10 +126,7 @@ impl Block {
     fn decode_instructions(&mut self, scratch: Scratch) {
         let mut address = self.address;
         let Some(end) = memory::executable_until(address) else {
-            self.end = BlockEnd::Fault {
-                address,
-                fault: Fault::NotExecutable,
-            };
+            self.end = BlockEnd::Fault { address, fault: Fault::NotExecutable };
             return;
         };
         let code = code_bytes(address, end);
@@ -148,10 +145,7 @@ impl Block {
             let next = instruction.next_ip();
             let truncated = instruction.is_invalid() && bytes.len() < 15;
             let end_here = if truncated {
-                Some(BlockEnd::Fault {
-                    address,
-                    fault: Fault::NotExecutable,
-                })
+                Some(BlockEnd::Fault { address, fault: Fault::NotExecutable })
             } else {
                 block_end(&instruction)
             };
@@ -217,15 +211,8 @@ impl Block {
 
     /// Application bytes that were decoded, as a half-open range.
     pub fn range(&self) -> (u64, u64) {
-        let end = self
-            .instructions
-            .last()
-            .map_or(self.address + 1, Instruction::next_ip);
-        let end = if let BlockEnd::ClientRequest(_, next) = self.end {
-            next
-        } else {
-            end
-        };
+        let end = self.instructions.last().map_or(self.address + 1, Instruction::next_ip);
+        let end = if let BlockEnd::ClientRequest(_, next) = self.end { next } else { end };
         (self.address, end)
     }
 }
@@ -241,10 +228,7 @@ fn code_bytes<'a>(address: u64, end: u64) -> &'a [u8] {
 
 fn block_end(instruction: &Instruction) -> Option<BlockEnd> {
     let next = instruction.next_ip();
-    let fault = BlockEnd::Fault {
-        address: instruction.ip(),
-        fault: Fault::Raises,
-    };
+    let fault = BlockEnd::Fault { address: instruction.ip(), fault: Fault::Raises };
     let emulated = match instruction.mnemonic() {
         Mnemonic::Cpuid => Some(Emulated::Cpuid),
         Mnemonic::Rdfsbase => Some(Emulated::ReadFsBase),
@@ -264,27 +248,15 @@ fn block_end(instruction: &Instruction) -> Option<BlockEnd> {
         FlowControl::UnconditionalBranch if instruction.is_jmp_short_or_near() => {
             BlockEnd::Jump(instruction.near_branch_target())
         }
-        FlowControl::ConditionalBranch => BlockEnd::Conditional {
-            taken: instruction.near_branch_target(),
-            next,
-        },
-        FlowControl::Call if instruction.is_call_near() => BlockEnd::Call {
-            target: instruction.near_branch_target(),
-            next,
-        },
+        FlowControl::ConditionalBranch => BlockEnd::Conditional { taken: instruction.near_branch_target(), next },
+        FlowControl::Call if instruction.is_call_near() => {
+            BlockEnd::Call { target: instruction.near_branch_target(), next }
+        }
         FlowControl::Call if instruction.code() == Code::Syscall => BlockEnd::Syscall(next),
         FlowControl::IndirectBranch if instruction.is_jmp_near_indirect() => BlockEnd::IndirectJump,
-        FlowControl::IndirectCall if instruction.is_call_near_indirect() => {
-            BlockEnd::IndirectCall { next }
-        }
+        FlowControl::IndirectCall if instruction.is_call_near_indirect() => BlockEnd::IndirectCall { next },
         FlowControl::Return if matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16) => {
-            BlockEnd::Return {
-                release: if instruction.op_count() == 1 {
-                    instruction.immediate16()
-                } else {
-                    0
-                },
-            }
+            BlockEnd::Return { release: if instruction.op_count() == 1 { instruction.immediate16() } else { 0 } }
         }
         // Far transfers, `int`, `iret`, `sysenter`, `xbegin`, privileged and invalid instructions.
         _ => fault,

@@ -26,24 +26,17 @@ impl Emitter<'_> {
             BlockEnd::IndirectCall { next } => self.emit_indirect(Some(next)),
             BlockEnd::Return { release } => self.emit_return(release),
             BlockEnd::Syscall(next) => self.leave(version, ExitKind::Syscall { next }),
-            BlockEnd::Emulated(what, next) => {
-                self.leave(version, ExitKind::Emulated { what, next })
-            }
+            BlockEnd::Emulated(what, next) => self.leave(version, ExitKind::Emulated { what, next }),
             BlockEnd::ClientRequest(request, next) => {
                 self.leave(version, ExitKind::ClientRequest { request, next });
             }
-            BlockEnd::Fault { address, fault } => {
-                self.leave(version, ExitKind::Fault { address, fault })
-            }
+            BlockEnd::Fault { address, fault } => self.leave(version, ExitKind::Fault { address, fault }),
         }
     }
 
     fn emit_conditional(&mut self, taken: u64, next: u64) {
         let version = self.version;
-        let terminator = self
-            .block
-            .terminator()
-            .expect("a conditional branch ends the block");
+        let terminator = self.block.terminator().expect("a conditional branch ends the block");
         let opcode = short_opcode(terminator);
         if let Some(opcode) = opcode {
             // `loop` and `jrcxz` exist with an 8-bit displacement only.
@@ -58,51 +51,32 @@ impl Emitter<'_> {
         let patch = self.asm.patchable_jump_if(condition, stub);
         self.branch(next, version);
         self.asm.bind(stub);
-        self.leave(
-            version,
-            ExitKind::Branch {
-                target: taken,
-                patch,
-            },
-        );
+        self.leave(version, ExitKind::Branch { target: taken, patch });
     }
 
     /// Pushes a return address: the application's own, so that unwinders and debuggers find what they know.
     fn emit_push(&mut self, address: u64) {
         if let Ok(immediate) = i32::try_from(address as i64) {
-            self.asm.push(
-                &Instruction::with1(Code::Pushq_imm32, immediate).expect("push takes a constant"),
-            );
+            self.asm.push(&Instruction::with1(Code::Pushq_imm32, immediate).expect("push takes a constant"));
             return;
         }
-        self.asm
-            .lea(Register::RSP, operand::memory(Register::RSP, -8));
+        self.asm.lea(Register::RSP, operand::memory(Register::RSP, -8));
         for (offset, half) in [(0, address as u32), (4, (address >> 32) as u32)] {
-            let store = Instruction::with2(
-                Code::Mov_rm32_imm32,
-                operand::memory(Register::RSP, offset),
-                half,
-            );
-            self.asm
-                .push(&store.expect("mov takes memory and constant"));
+            let store = Instruction::with2(Code::Mov_rm32_imm32, operand::memory(Register::RSP, offset), half);
+            self.asm.push(&store.expect("mov takes memory and constant"));
         }
     }
 
     fn emit_indirect(&mut self, return_address: Option<u64>) {
-        let terminator = *self
-            .block
-            .terminator()
-            .expect("an indirect branch ends the block");
+        let terminator = *self.block.terminator().expect("an indirect branch ends the block");
         self.spill_for_lookup();
         if terminator.op_kind(0) == OpKind::Register {
             if terminator.op0_register() != Register::RAX {
-                self.asm
-                    .push2(Code::Mov_r64_rm64, Register::RAX, terminator.op0_register());
+                self.asm.push2(Code::Mov_r64_rm64, Register::RAX, terminator.op0_register());
             }
         } else {
             let reach = operand::reach(&terminator);
-            let base =
-                (reach != Reach::Direct).then(|| self.lookup_address_base(&terminator, reach));
+            let base = (reach != Reach::Direct).then(|| self.lookup_address_base(&terminator, reach));
             let memory = operand::operand_with(&terminator, base, 0, Register::None);
             self.asm.load(Register::RAX, memory);
         }
@@ -116,23 +90,15 @@ impl Emitter<'_> {
     /// (both are spilled; the operand's own base is added in before it is overwritten).
     fn lookup_address_base(&mut self, terminator: &Instruction, reach: Reach) -> Register {
         let needed = [terminator.memory_index(), terminator.memory_base()];
-        let register = if needed.contains(&Register::RAX) {
-            Register::RCX
-        } else {
-            Register::RAX
-        };
+        let register = if needed.contains(&Register::RAX) { Register::RCX } else { Register::RAX };
         self.load_base(terminator, reach, register);
         register
     }
 
     fn emit_return(&mut self, release: u16) {
         self.spill_for_lookup();
-        self.asm
-            .load(Register::RAX, operand::memory(Register::RSP, 0));
-        self.asm.lea(
-            Register::RSP,
-            operand::memory(Register::RSP, 8 + i64::from(release)),
-        );
+        self.asm.load(Register::RAX, operand::memory(Register::RSP, 0));
+        self.asm.lea(Register::RSP, operand::memory(Register::RSP, 8 + i64::from(release)));
         self.emit_lookup();
     }
 
@@ -143,21 +109,13 @@ impl Emitter<'_> {
 
     /// Jumps to the translation of the address in RAX; RAX and RCX have been spilled, flags stay as they are.
     fn emit_lookup(&mut self) {
-        let table =
-            offset_of!(Context, lookup) + usize::from(self.version.0) * size_of::<LookupTable>();
+        let table = offset_of!(Context, lookup) + usize::from(self.version.0) * size_of::<LookupTable>();
         let entry = |field| context_indexed(table + field, Register::RCX, 8);
 
-        self.asm.store(
-            context_memory(offset_of!(Context, branch_target)),
-            Register::RAX,
-        );
+        self.asm.store(context_memory(offset_of!(Context, branch_target)), Register::RAX);
         self.emit_lookup_slot();
-        self.asm
-            .load(Register::RCX, entry(offset_of!(LookupTable, negated)));
-        self.asm.lea(
-            Register::RCX,
-            MemoryOperand::new(Register::RAX, Register::RCX, 1, 0, 0, false, Register::None),
-        );
+        self.asm.load(Register::RCX, entry(offset_of!(LookupTable, negated)));
+        self.asm.lea(Register::RCX, MemoryOperand::new(Register::RAX, Register::RCX, 1, 0, 0, false, Register::None));
         let displacement = self.asm.address() + 1;
         let hit = self.asm.short_branch(&[0xe3]); // jrcxz
 
@@ -168,20 +126,13 @@ impl Emitter<'_> {
         self.asm.bind_short(hit);
         let hit_address = self.asm.address();
         self.emit_lookup_slot();
-        self.asm
-            .load(Register::RCX, entry(offset_of!(LookupTable, code)));
+        self.asm.load(Register::RCX, entry(offset_of!(LookupTable, code)));
         let hit_stored = self.asm.address();
-        self.asm
-            .store(context_memory(offset_of!(Context, jump)), Register::RCX);
+        self.asm.store(context_memory(offset_of!(Context, jump)), Register::RCX);
         self.restore_after_lookup();
         let jump = Instruction::with1(Code::Jmp_rm64, context_memory(offset_of!(Context, jump)));
         self.asm.push(&jump.expect("jmp takes memory"));
-        self.lookup = Some(LookupSite {
-            displacement,
-            hit: hit_address,
-            hit_stored,
-            miss,
-        });
+        self.lookup = Some(LookupSite { displacement, hit: hit_address, hit_stored, miss });
     }
 
     /// ECX = `LookupTable::slot(RAX)`, without touching the flags.
@@ -207,10 +158,7 @@ fn spilled(register: Gpr) -> MemoryOperand {
 fn short_opcode(instruction: &Instruction) -> Option<&'static [u8]> {
     let narrow = matches!(
         instruction.code(),
-        Code::Jecxz_rel8_64
-            | Code::Loop_rel8_64_ECX
-            | Code::Loope_rel8_64_ECX
-            | Code::Loopne_rel8_64_ECX
+        Code::Jecxz_rel8_64 | Code::Loop_rel8_64_ECX | Code::Loope_rel8_64_ECX | Code::Loopne_rel8_64_ECX
     );
     Some(match (instruction.mnemonic(), narrow) {
         (Mnemonic::Jrcxz | Mnemonic::Jecxz, false) => &[0xe3],

@@ -199,24 +199,9 @@ impl<'a> Emitter<'a> {
     /// Reserves scratch registers for the whole block; they keep their values between instructions. As many are free as the
     /// tool has asked for in [`Tool::scratch`].
     pub fn reserve(&mut self, generals: usize, vectors: usize) {
-        assert!(
-            self.scratch_general.is_empty() && self.scratch_vector.is_empty(),
-            "reserved once a block"
-        );
-        self.scratch_general = self
-            .block
-            .used()
-            .free_general()
-            .take(generals)
-            .map(general)
-            .collect();
-        self.scratch_vector = self
-            .block
-            .used()
-            .free_vector()
-            .take(vectors)
-            .map(|n| n as u8)
-            .collect();
+        assert!(self.scratch_general.is_empty() && self.scratch_vector.is_empty(), "reserved once a block");
+        self.scratch_general = self.block.used().free_general().take(generals).map(general).collect();
+        self.scratch_vector = self.block.used().free_vector().take(vectors).map(|n| n as u8).collect();
         self.spill_scratch();
     }
 
@@ -309,7 +294,8 @@ impl<'a> Emitter<'a> {
         let instruction = &self.block.instructions()[index];
         self.prepare(index);
         let position_dependent = operand::has_memory(instruction)
-            && (self.state.prepared.is_some() || instruction.is_ip_rel_memory_operand());
+            && (self.state.prepared.is_some() && !operand::has_absolute_address(instruction)
+                || instruction.is_ip_rel_memory_operand());
         if !position_dependent {
             // The very same bytes: no encoder can choose another form of the instruction.
             self.asm.bytes(self.block.bytes(index));
@@ -318,14 +304,12 @@ impl<'a> Emitter<'a> {
             return;
         }
         let copy = match self.state.prepared {
-            Some(base) => operand::replace_memory(
-                instruction,
-                operand::operand_with(instruction, Some(base), 0, Register::None),
-            ),
-            None if instruction.is_ip_rel_memory_operand() => operand::replace_memory(
-                instruction,
-                operand::operand_with(instruction, None, 0, Register::None),
-            ),
+            Some(base) => {
+                operand::replace_memory(instruction, operand::operand_with(instruction, Some(base), 0, Register::None))
+            }
+            None if instruction.is_ip_rel_memory_operand() => {
+                operand::replace_memory(instruction, operand::operand_with(instruction, None, 0, Register::None))
+            }
             None => *instruction,
         };
         self.asm.push(&copy);
@@ -380,12 +364,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Loads into `register` what stands in for the base of the instruction's memory operand.
-    pub(super) fn load_base(
-        &mut self,
-        instruction: &Instruction,
-        reach: Reach,
-        register: Register,
-    ) {
+    pub(super) fn load_base(&mut self, instruction: &Instruction, reach: Reach, register: Register) {
         match reach {
             Reach::Direct => {}
             Reach::Constant(address) => self.asm.constant(register, address),
@@ -395,8 +374,7 @@ impl<'a> Emitter<'a> {
                 if instruction.is_ip_rel_memory_operand() {
                     // `fs:[rip + x]` is legal, if unheard of.
                     let address = instruction.ip_rel_memory_address();
-                    self.asm
-                        .lea(register, operand::memory(register, address as i64));
+                    self.asm.lea(register, operand::memory(register, address as i64));
                 } else if base.is_gpr64() {
                     let sum = MemoryOperand::new(register, base, 1, 0, 0, false, Register::None);
                     // An index cannot be RSP: let it be the base then.
@@ -445,10 +423,7 @@ impl<'a> Emitter<'a> {
         self.asm.store(aside, Register::RAX);
         self.asm.bytes(&[0x9f]); // lahf
         self.asm.bytes(&[0x0f, 0x90, 0xc0]); // seto al
-        self.asm.store(
-            context_memory(offset_of!(Context, saved_flags)),
-            Register::RAX,
-        );
+        self.asm.store(context_memory(offset_of!(Context, saved_flags)), Register::RAX);
         self.asm.load(Register::RAX, aside);
         self.state.flags_saved = true;
         self.note_state();
@@ -466,10 +441,7 @@ impl<'a> Emitter<'a> {
     fn emit_restore_flags(&mut self) {
         let aside = context_memory(offset_of!(Context, spill) + 8 * Gpr::Rsp as usize);
         self.asm.store(aside, Register::RAX);
-        self.asm.load(
-            Register::RAX,
-            context_memory(offset_of!(Context, saved_flags)),
-        );
+        self.asm.load(Register::RAX, context_memory(offset_of!(Context, saved_flags)));
         self.asm.bytes(&[0x04, 0x7f]); // add al, 127: sets OF again
         self.asm.bytes(&[0x9e]); // sahf
         self.asm.load(Register::RAX, aside);
@@ -480,8 +452,7 @@ impl<'a> Emitter<'a> {
     /// Code that is rarely run, put behind the block. It starts with the application's state kept as it is now.
     pub fn cold(&mut self, code: impl FnOnce(&mut Emitter<'a>) + 'a) -> Label {
         let label = self.asm.label();
-        self.cold
-            .push((label, self.state, self.address, Box::new(code)));
+        self.cold.push((label, self.state, self.address, Box::new(code)));
         label
     }
 
@@ -494,13 +465,7 @@ impl<'a> Emitter<'a> {
 
     /// Leaves the block here if one of `widths` bytes at `memory` is not zero, as [`Emitter::exit_to_version`]. The test leaves live flags
     /// alone.
-    pub fn exit_if_nonzero(
-        &mut self,
-        index: usize,
-        memory: MemoryOperand,
-        width: usize,
-        version: Version,
-    ) {
+    pub fn exit_if_nonzero(&mut self, index: usize, memory: MemoryOperand, width: usize, version: Version) {
         let target = self.block.instructions()[index].ip();
         if self.block.flags_live_before(index) == 0 || self.state.flags_saved {
             let exit = self.exit_to_version(index, version);
@@ -510,8 +475,7 @@ impl<'a> Emitter<'a> {
                 4 => Code::Cmp_rm32_imm8,
                 _ => Code::Cmp_rm64_imm8,
             };
-            self.asm
-                .push(&Instruction::with2(code, memory, 0).expect("cmp takes memory and constant"));
+            self.asm.push(&Instruction::with2(code, memory, 0).expect("cmp takes memory and constant"));
             self.asm.jump_if(Condition::NotEqual, exit);
             return;
         }
@@ -547,13 +511,8 @@ impl<'a> Emitter<'a> {
     /// The code that leaves the cache with a number which stands for `kind`. Scratch registers have been given back.
     pub(super) fn leave(&mut self, version: Version, kind: ExitKind) {
         let number = self.first_exit + self.exits.len() as u64;
-        self.exits.push(Exit {
-            version,
-            kind,
-            stub: self.asm.address(),
-        });
-        self.asm
-            .store_constant(context_memory(offset_of!(Context, exit)), number as i32);
+        self.exits.push(Exit { version, kind, stub: self.asm.address() });
+        self.asm.store_constant(context_memory(offset_of!(Context, exit)), number as i32);
         self.asm.jump_to(trampolines::get().exit);
     }
 
@@ -588,17 +547,10 @@ impl<'a> Emitter<'a> {
     pub fn call_helper_here(&mut self, helper: Helper, payload: u64) {
         self.emit_restores();
         let address = self.address;
-        let kind = ExitKind::Helper {
-            helper,
-            payload,
-            address,
-            resume: 0,
-        };
+        let kind = ExitKind::Helper { helper, payload, address, resume: 0 };
         self.leave(self.version, kind);
         let resumed_at = self.asm.address();
-        if let ExitKind::Helper { resume, .. } =
-            &mut self.exits.last_mut().expect("just pushed").kind
-        {
+        if let ExitKind::Helper { resume, .. } = &mut self.exits.last_mut().expect("just pushed").kind {
             *resume = resumed_at;
         }
         self.emit_spills_again();
@@ -610,10 +562,7 @@ impl<'a> Emitter<'a> {
             let aside = context_memory(offset_of!(Context, spill) + 8 * Gpr::Rsp as usize);
             self.asm.store(aside, Register::RAX);
             self.asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]);
-            self.asm.store(
-                context_memory(offset_of!(Context, saved_flags)),
-                Register::RAX,
-            );
+            self.asm.store(context_memory(offset_of!(Context, saved_flags)), Register::RAX);
             self.asm.load(Register::RAX, aside);
         }
         for register in self.scratch_general.clone() {
@@ -630,11 +579,7 @@ impl<'a> Emitter<'a> {
             self.asm.store(spill_slot(register), register);
         }
         if let Some(register) = self.state.prepared {
-            let instruction = self
-                .block
-                .instructions()
-                .iter()
-                .find(|i| i.ip() == self.address);
+            let instruction = self.block.instructions().iter().find(|i| i.ip() == self.address);
             let instruction = *instruction.expect("the prepared instruction is in the block");
             self.load_base(&instruction, operand::reach(&instruction), register);
         }

@@ -6,12 +6,8 @@ use super::block::{Block, BlockEnd};
 use crate::memory;
 
 /// The flags that instrumentation can destroy.
-pub const STATUS_FLAGS: u32 = RflagsBits::OF
-    | RflagsBits::SF
-    | RflagsBits::ZF
-    | RflagsBits::AF
-    | RflagsBits::CF
-    | RflagsBits::PF;
+pub const STATUS_FLAGS: u32 =
+    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
 
 /// How far a successor is looked at, in instructions.
 const LOOK_AHEAD: usize = 12;
@@ -38,15 +34,10 @@ fn overwritten(instruction: &Instruction) -> u32 {
     match instruction.mnemonic() {
         Shl | Sal | Shr | Sar | Rol | Ror | Rcl | Rcr | Shld | Shrd => {
             let last = instruction.op_count().saturating_sub(1);
-            let known = matches!(
-                instruction.op_kind(last),
-                iced_x86::OpKind::Immediate8 | iced_x86::OpKind::Immediate8to64
-            ) && instruction.immediate(last) & 0x1f != 0;
-            if known {
-                instruction.rflags_modified()
-            } else {
-                0
-            }
+            let known =
+                matches!(instruction.op_kind(last), iced_x86::OpKind::Immediate8 | iced_x86::OpKind::Immediate8to64)
+                    && instruction.immediate(last) & 0x1f != 0;
+            if known { instruction.rflags_modified() } else { 0 }
         }
         // With a repeat count of zero nothing is compared.
         Cmpsb | Cmpsw | Cmpsd | Cmpsq | Scasb | Scasw | Scasd | Scasq

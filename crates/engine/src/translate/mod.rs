@@ -14,10 +14,10 @@ pub(crate) mod trampolines;
 pub use assembler::{Assembler, Condition, Label};
 pub use block::{Block, BlockEnd, Emulated, Fault, Scratch};
 pub use client_request::Request;
-pub use trampolines::{XsaveLayout, xsave_layout};
 pub use emitter::{Emitter, Helper, HelperNext};
 pub use liveness::STATUS_FLAGS;
-pub use operand::{context_indexed, context_memory, memory};
 pub use null::NullTool;
+pub use operand::{context_indexed, context_memory, memory};
+pub use trampolines::{XsaveLayout, xsave_layout};
 
 pub(crate) use emitter::{Exit, ExitKind, LookupSite, Recovery, translate};

@@ -13,29 +13,13 @@ pub fn context_memory(offset: usize) -> MemoryOperand {
 /// `fs:[context + offset + index * scale]`
 pub fn context_indexed(offset: usize, index: Register, scale: u32) -> MemoryOperand {
     let displacement = context::fs_offset() + offset as i64;
-    MemoryOperand::new(
-        Register::None,
-        index,
-        scale,
-        displacement,
-        8,
-        false,
-        Register::FS,
-    )
+    MemoryOperand::new(Register::None, index, scale, displacement, 8, false, Register::FS)
 }
 
 /// Plain memory without a segment prefix.
 pub fn memory(base: Register, displacement: i64) -> MemoryOperand {
     let size = if displacement == 0 { 0 } else { 8 };
-    MemoryOperand::new(
-        base,
-        Register::None,
-        1,
-        displacement,
-        size,
-        false,
-        Register::None,
-    )
+    MemoryOperand::new(base, Register::None, 1, displacement, size, false, Register::None)
 }
 
 /// How an explicit memory operand of an application instruction is reached from cached code.
@@ -57,23 +41,30 @@ pub(super) fn has_memory(instruction: &Instruction) -> bool {
 pub(super) fn reach(instruction: &Instruction) -> Reach {
     match instruction.segment_prefix() {
         // `lea` takes no notice of the segment.
-        _ if instruction.mnemonic() == iced_x86::Mnemonic::Lea
-            && !instruction.is_ip_rel_memory_operand() =>
-        {
+        _ if instruction.mnemonic() == iced_x86::Mnemonic::Lea && !instruction.is_ip_rel_memory_operand() => {
             Reach::Direct
         }
         Register::FS => Reach::Segment(std::mem::offset_of!(context::Context, fs_base)),
         Register::GS => Reach::Segment(std::mem::offset_of!(context::Context, gs_base)),
         _ if instruction.is_ip_rel_memory_operand() => {
             let address = instruction.ip_rel_memory_address();
-            if i32::try_from(address as i64).is_ok() {
-                Reach::Direct
-            } else {
-                Reach::Constant(address)
-            }
+            if i32::try_from(address as i64).is_ok() { Reach::Direct } else { Reach::Constant(address) }
+        }
+        _ if has_absolute_address(instruction)
+            && i32::try_from(instruction.memory_displacement64() as i64).is_err() =>
+        {
+            Reach::Constant(instruction.memory_displacement64())
         }
         _ => Reach::Direct,
     }
+}
+
+/// Whether the address of the memory operand is in the instruction, without any register or segment. Only `mov al/ax/eax/rax, [address]`
+/// and its reverse have room for one that does not fit into 32 bits.
+pub(super) fn has_absolute_address(instruction: &Instruction) -> bool {
+    instruction.memory_base() == Register::None
+        && instruction.memory_index() == Register::None
+        && !matches!(instruction.segment_prefix(), Register::FS | Register::GS)
 }
 
 /// The instruction's memory operand, its base replaced by `base` if that is given (then its own base is contained in it).
@@ -83,7 +74,9 @@ pub(super) fn operand_with(
     extra: i64,
     segment: Register,
 ) -> MemoryOperand {
-    let (own_base, displacement) = if instruction.is_ip_rel_memory_operand() {
+    let whole_address_in_base = instruction.is_ip_rel_memory_operand()
+        || base.is_some() && reach(instruction) == Reach::Constant(instruction.memory_displacement64());
+    let (own_base, displacement) = if whole_address_in_base {
         match base {
             Some(_) => (Register::None, 0),
             None => (Register::None, instruction.ip_rel_memory_address() as i64),
@@ -101,11 +94,7 @@ pub(super) fn operand_with(
         (true, _) => 4,
         (false, _) => 8,
     };
-    let displacement = if narrow {
-        i64::from(displacement as i32)
-    } else {
-        displacement
-    };
+    let displacement = if narrow { i64::from(displacement as i32) } else { displacement };
     MemoryOperand::new(
         base,
         instruction.memory_index(),
@@ -135,11 +124,7 @@ pub(super) fn replace_memory(instruction: &Instruction, operand: MemoryOperand) 
 
 /// A general register that the instruction does not touch, to hold part of an address.
 pub(super) fn untouched_general(used: RegisterSet) -> Register {
-    general(
-        used.free_general()
-            .next()
-            .expect("no instruction uses all general registers"),
-    )
+    general(used.free_general().next().expect("no instruction uses all general registers"))
 }
 
 /// If the instruction overwrites a whole general register that its address does not need, that register: it can hold part of the

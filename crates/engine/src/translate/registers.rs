@@ -33,11 +33,7 @@ impl RegisterSet {
     /// This set and the registers of `instruction`.
     pub fn with(self, instruction: &Instruction) -> RegisterSet {
         INFO.with_borrow_mut(|factory| {
-            factory
-                .info(instruction)
-                .used_registers()
-                .iter()
-                .fold(self, |set, used| set.and(used.register()))
+            factory.info(instruction).used_registers().iter().fold(self, |set, used| set.and(used.register()))
         })
     }
 
@@ -53,8 +49,7 @@ impl RegisterSet {
 
     /// Whether enough registers remain outside the set.
     pub fn leaves(self, scratch: Scratch) -> bool {
-        self.free_general().count() >= scratch.general
-            && self.free_vector().count() >= scratch.vector
+        self.free_general().count() >= scratch.general && self.free_vector().count() >= scratch.vector
     }
 
     /// General registers outside the set that can be scratch registers, by hardware number.

@@ -42,9 +42,7 @@ static TRAMPOLINES: OnceLock<Trampolines> = OnceLock::new();
 
 /// The trampolines; [`install`] has made them.
 pub(crate) fn get() -> &'static Trampolines {
-    TRAMPOLINES
-        .get()
-        .expect("trampolines are installed before anything is translated")
+    TRAMPOLINES.get().expect("trampolines are installed before anything is translated")
 }
 
 /// XSAVE components that engine code could destroy: x87, SSE, AVX, AVX-512. (PKRU and AMX tiles it does not touch.)
@@ -90,14 +88,8 @@ fn vector_move(number: u8, store: bool) -> (Code, Register) {
         (VectorWidth::Xmm, false) => (Code::Movups_xmm_xmmm128, xmm(number)),
         (VectorWidth::Ymm, true) => (Code::VEX_Vmovups_ymmm256_ymm, ymm(number)),
         (VectorWidth::Ymm, false) => (Code::VEX_Vmovups_ymm_ymmm256, ymm(number)),
-        (VectorWidth::Zmm, true) => (
-            Code::EVEX_Vmovups_zmmm512_k1z_zmm,
-            Register::ZMM0 + number as u32,
-        ),
-        (VectorWidth::Zmm, false) => (
-            Code::EVEX_Vmovups_zmm_k1z_zmmm512,
-            Register::ZMM0 + number as u32,
-        ),
+        (VectorWidth::Zmm, true) => (Code::EVEX_Vmovups_zmmm512_k1z_zmm, Register::ZMM0 + number as u32),
+        (VectorWidth::Zmm, false) => (Code::EVEX_Vmovups_zmm_k1z_zmmm512, Register::ZMM0 + number as u32),
     }
 }
 
@@ -112,23 +104,12 @@ pub(crate) fn install(base: u64) -> Vec<u8> {
     let abandon = asm.address();
     emit_return(&mut asm);
     let end = asm.address();
-    let _ = TRAMPOLINES.set(Trampolines {
-        enter,
-        exit,
-        abandon,
-        end,
-    });
+    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, end });
     asm.finish()
 }
 
-const CALLEE_SAVED: [Register; 6] = [
-    Register::RBX,
-    Register::RBP,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-    Register::R15,
-];
+const CALLEE_SAVED: [Register; 6] =
+    [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
 fn emit_enter(asm: &mut Assembler, components: u32) {
     for register in CALLEE_SAVED {
@@ -136,28 +117,20 @@ fn emit_enter(asm: &mut Assembler, components: u32) {
     }
     // Helpers run cached code in turn (intercepted functions): the outer stack pointer comes back when this entry returns.
     asm.push(
-        &Instruction::with1(
-            Code::Push_rm64,
-            context_memory(offset_of!(Context, host_rsp)),
-        )
-        .expect("push takes memory"),
+        &Instruction::with1(Code::Push_rm64, context_memory(offset_of!(Context, host_rsp))).expect("push takes memory"),
     );
     asm.store(context_memory(offset_of!(Context, host_rsp)), Register::RSP);
     // `context.jump` was set before, so that a signal that comes meanwhile finds the block that is about to be run.
     component_mask(asm, components);
     xsave_like(asm, Code::Xrstor64_mem);
     asm.push(
-        &Instruction::with1(Code::Push_rm64, context_memory(offset_of!(Context, rflags)))
-            .expect("push takes memory"),
+        &Instruction::with1(Code::Push_rm64, context_memory(offset_of!(Context, rflags))).expect("push takes memory"),
     );
     asm.push(&Instruction::with(Code::Popfq));
     for number in (0..16).filter(|&n| n != 4).chain([4]) {
         asm.load(general(number), general_slot(number));
     }
-    asm.push(
-        &Instruction::with1(Code::Jmp_rm64, context_memory(offset_of!(Context, jump)))
-            .expect("jmp takes memory"),
-    );
+    asm.push(&Instruction::with1(Code::Jmp_rm64, context_memory(offset_of!(Context, jump))).expect("jmp takes memory"));
 }
 
 fn emit_exit(asm: &mut Assembler, components: u32) {
@@ -167,8 +140,7 @@ fn emit_exit(asm: &mut Assembler, components: u32) {
     asm.load(Register::RSP, context_memory(offset_of!(Context, host_rsp)));
     asm.push(&Instruction::with(Code::Pushfq));
     asm.push(
-        &Instruction::with1(Code::Pop_rm64, context_memory(offset_of!(Context, rflags)))
-            .expect("pop takes memory"),
+        &Instruction::with1(Code::Pop_rm64, context_memory(offset_of!(Context, rflags))).expect("pop takes memory"),
     );
     // Host code expects the direction flag clear, and an alignment check by the application's choice would be its end.
     asm.push(&Instruction::with1(Code::Pushq_imm8, 2).expect("push takes an immediate"));
@@ -184,11 +156,7 @@ fn emit_exit(asm: &mut Assembler, components: u32) {
 fn emit_return(asm: &mut Assembler) {
     asm.load(Register::RSP, context_memory(offset_of!(Context, host_rsp)));
     asm.push(
-        &Instruction::with1(
-            Code::Pop_rm64,
-            context_memory(offset_of!(Context, host_rsp)),
-        )
-        .expect("pop takes memory"),
+        &Instruction::with1(Code::Pop_rm64, context_memory(offset_of!(Context, host_rsp))).expect("pop takes memory"),
     );
     for register in CALLEE_SAVED.into_iter().rev() {
         push1(asm, Code::Pop_r64, register);
@@ -230,9 +198,6 @@ pub fn xsave_layout() -> &'static XsaveLayout {
         // SAFETY: cpuid is available on every amd64 processor.
         #[allow(unused_unsafe)]
         let offset = |component| unsafe { __cpuid_count(0xd, component) }.ebx as usize;
-        XsaveLayout {
-            ymm_high: offset(2),
-            zmm_high: offset(6),
-        }
+        XsaveLayout { ymm_high: offset(2), zmm_high: offset(6) }
     })
 }
