@@ -26,6 +26,8 @@ const RUNNING_ON_VALGRIND: u64 = 0x1001;
 enum Step {
     /// At `context.rip`.
     Continue,
+    /// At `context.rip`, when the signal of the fault there has been delivered.
+    Fault,
     /// In the middle of a block, at this code cache address.
     Resume(u64),
     /// The thread has ended.
@@ -37,8 +39,7 @@ pub fn prepare(context: &mut Context) {
     context.host_mxcsr = MXCSR_DEFAULT;
     context.rflags = RFLAGS_DEFAULT;
     context.version = crate::tool().initial_version();
-    context.vector_state[MXCSR_OFFSET..MXCSR_OFFSET + 4]
-        .copy_from_slice(&MXCSR_DEFAULT.to_le_bytes());
+    context.vector_state[MXCSR_OFFSET..MXCSR_OFFSET + 4].copy_from_slice(&MXCSR_DEFAULT.to_le_bytes());
 }
 
 /// Runs application code on this thread from `context.rip` until the thread ends.
@@ -50,13 +51,14 @@ pub fn run(context: &mut Context) {
 
 /// As [`run`], on a thread that the tool knows already.
 pub(crate) fn go_on(context: &mut Context) {
-    while let Step::Continue = step(context, true) {}
+    while let Step::Continue | Step::Fault = step(context, true) {}
 }
 
 /// Runs application code in `version` from a function's first instruction until it has returned, and goes back to the present version.
 /// Signals wait until then. The caller, a [`crate::Tool::function_entered`], tells the dispatcher that the context has moved on.
 ///
-/// Returns `false` if the thread ended inside.
+/// Returns `false` if the function has not returned: the thread ended inside, or there was a fault. Then the context stands at the faulting
+/// instruction; the application's handler runs next, and the rest of the function, if it is continued, in the present version.
 pub fn run_to_return(context: &mut Context, version: Version) -> bool {
     let stack = context.reg(Gpr::Rsp);
     let Ok(return_address) = user::read::<u64>(stack) else {
@@ -67,6 +69,10 @@ pub fn run_to_return(context: &mut Context, version: Version) -> bool {
     loop {
         match step(context, false) {
             Step::End => return false,
+            Step::Fault => {
+                context.version = outer;
+                return false;
+            }
             Step::Continue | Step::Resume(_) => {}
         }
         if context.rip == return_address && context.reg(Gpr::Rsp) == stack + 8 {
@@ -131,7 +137,7 @@ fn attend(context: &mut Context) {
 
 fn act(context: &mut Context, exit: Option<(u64, Exit)>) -> Step {
     let Some((number, exit)) = exit else {
-        return Step::Continue;
+        return Step::Fault;
     };
     context.version = exit.version;
     match exit.kind {
@@ -160,13 +166,9 @@ fn act(context: &mut Context, exit: Option<(u64, Exit)>) -> Step {
         ExitKind::Fault { address, fault } => {
             context.rip = address;
             raise(context, address, fault);
+            return Step::Fault;
         }
-        ExitKind::Helper {
-            helper,
-            payload,
-            address,
-            resume,
-        } => {
+        ExitKind::Helper { helper, payload, address, resume } => {
             context.rip = address;
             let generation = cache::lock().generation();
             if helper(context, payload) == HelperNext::Resume {
@@ -183,10 +185,7 @@ fn act(context: &mut Context, exit: Option<(u64, Exit)>) -> Step {
 fn emulate(context: &mut Context, what: Emulated) {
     match what {
         Emulated::Cpuid => crate::cpuid::emulate(context),
-        Emulated::ReadFsBase
-        | Emulated::WriteFsBase
-        | Emulated::ReadGsBase
-        | Emulated::WriteGsBase => {
+        Emulated::ReadFsBase | Emulated::WriteFsBase | Emulated::ReadGsBase | Emulated::WriteGsBase => {
             // The instruction is 4 or 5 bytes before RIP, its last byte holds the register, a prefix its width.
             emulate_segment_base(context, what);
         }
@@ -200,17 +199,9 @@ fn emulate_segment_base(context: &mut Context, what: Emulated) {
         return;
     }
     // f3 [rex] 0f ae modrm
-    let rex = if bytes[0] == 0xf3 && bytes[1] & 0xf0 == 0x40 {
-        bytes[1]
-    } else {
-        0x40
-    };
+    let rex = if bytes[0] == 0xf3 && bytes[1] & 0xf0 == 0x40 { bytes[1] } else { 0x40 };
     let register = usize::from(bytes[4] & 7) | usize::from(rex & 1) << 3;
-    let mask = if rex & 8 != 0 {
-        u64::MAX
-    } else {
-        u64::from(u32::MAX)
-    };
+    let mask = if rex & 8 != 0 { u64::MAX } else { u64::from(u32::MAX) };
     match what {
         Emulated::ReadFsBase => context.gpr[register] = context.fs_base & mask,
         Emulated::ReadGsBase => context.gpr[register] = context.gs_base & mask,
@@ -231,11 +222,8 @@ fn client_request(context: &mut Context, request: Request, next: u64) {
                 return;
             };
             let default = context.reg(Gpr::Rdx);
-            let result = if words[0] == RUNNING_ON_VALGRIND {
-                1
-            } else {
-                crate::tool().client_request(context, words, default)
-            };
+            let result =
+                if words[0] == RUNNING_ON_VALGRIND { 1 } else { crate::tool().client_request(context, words, default) };
             context.set_reg(Gpr::Rdx, result);
         }
         // Nothing is wrapped.
@@ -258,11 +246,7 @@ fn raise(context: &mut Context, address: u64, fault: Fault) {
     const SI_KERNEL: i32 = 0x80;
     const ILL_ILLOPN: i32 = 2;
     if fault == Fault::NotExecutable {
-        let code = if crate::memory::mapping_at(address).is_some() {
-            signal::SEGV_ACCERR
-        } else {
-            signal::SEGV_MAPERR
-        };
+        let code = if crate::memory::mapping_at(address).is_some() { signal::SEGV_ACCERR } else { signal::SEGV_MAPERR };
         signal::raise_fault(context, libc::SIGSEGV, code, address);
         return;
     }
@@ -275,10 +259,7 @@ fn raise(context: &mut Context, address: u64, fault: Fault) {
             signal::raise_fault(context, libc::SIGTRAP, SI_KERNEL, 0);
         }
         // hlt, cli, sti, in, out, int n: privileged.
-        [
-            0xf4 | 0xfa | 0xfb | 0xec..=0xef | 0xe4..=0xe7 | 0x6c..=0x6f,
-            _,
-        ] => {
+        [0xf4 | 0xfa | 0xfb | 0xec..=0xef | 0xe4..=0xe7 | 0x6c..=0x6f, _] => {
             signal::raise_fault(context, libc::SIGSEGV, SI_KERNEL, 0);
         }
         [0xcd, _] => {
@@ -300,9 +281,7 @@ thread_local! {
 /// Helper at the entry of a hooked function.
 pub(crate) fn function_entered(context: &mut Context, address: u64) -> HelperNext {
     match hooks::hook_at(address) {
-        Some(Hook::Function(name)) if crate::tool().function_entered(context, name) => {
-            HelperNext::Leave
-        }
+        Some(Hook::Function(name)) if crate::tool().function_entered(context, name) => HelperNext::Leave,
         Some(Hook::IfuncResolver(name)) => {
             // The resolver's first block, run from here, comes by once more: then it continues.
             if RESOLVING.replace(address) == address {

@@ -15,6 +15,9 @@ pub trait Recorder {
     /// `width` is the format of the value that gets the index: for binary32 it must be below [`shadow::NARROW_LIMIT`]. 0 means that the result is
     /// passive (recording is disabled, or there is no index left, which the recorder reports).
     fn record(&self, context: &mut Context, width: Width, operands: [u64; 2], partials: [f64; 2]) -> u64;
+
+    /// The function at `address` has not returned (a fault whose handler jumped elsewhere or goes on inside): the activity of its arguments ends here.
+    fn interrupted(&self, address: u64);
 }
 
 /// Offset of the XMM registers in an XSAVE image, and bytes of each.
@@ -36,8 +39,12 @@ pub fn function_entered<R: Recorder + ?Sized>(context: &mut Context, name: &str,
     let Some(entry) = lookup(name).and_then(|function| Entry::new(function, context)) else {
         return false;
     };
+    let address = context.rip;
     if dispatcher::run_to_return(context, plain) {
         entry.complete(context, recorder);
+    } else {
+        forget_caller_saved(context);
+        recorder.interrupted(address);
     }
     true
 }
@@ -205,6 +212,8 @@ mod tests {
             records.push((width, operands, partials));
             99 + records.len() as u64
         }
+
+        fn interrupted(&self, _: u64) {}
     }
 
     fn context() -> &'static mut Context {

@@ -9,6 +9,7 @@ use crate::math::intercept::{Recorder, function_entered};
 
 use super::PLAIN;
 use super::state::Thread;
+use super::summary;
 
 struct Tape;
 
@@ -19,6 +20,10 @@ impl Recorder for Tape {
             Width::Binary64 => Format::Binary64,
         };
         Thread::new(context).record(Operation::Partials, format, operands, partials)
+    }
+
+    fn interrupted(&self, address: u64) {
+        summary::lost_at(address);
     }
 }
 

@@ -54,9 +54,7 @@ impl Cache {
         let site = self.blocks[number].lookup?;
         self.region.patch_short(site.displacement, site.miss);
         self.diverted.push((site.displacement, site.hit));
-        (site.hit..site.hit_stored)
-            .contains(&pc)
-            .then_some(site.miss)
+        (site.hit..site.hit_stored).contains(&pc).then_some(site.miss)
     }
 
     /// Undoes the diversion of inlined look-ups.
@@ -85,9 +83,7 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
     };
     let block = &cache.blocks[number];
     let offset = (pc - block.code) as u32;
-    let entry = block
-        .recovery
-        .partition_point(|entry| entry.offset <= offset);
+    let entry = block.recovery.partition_point(|entry| entry.offset <= offset);
     let Some(entry) = entry.checked_sub(1).map(|n| block.recovery[n]) else {
         return false;
     };
@@ -101,11 +97,7 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
             (*context).gpr[number] = (*context).spill[number];
         }
         let flags = machine.gregs[libc::REG_EFL as usize] as u64;
-        (*context).rflags = if entry.flags_saved {
-            unpack_flags(flags, (*context).saved_flags)
-        } else {
-            flags
-        };
+        (*context).rflags = if entry.flags_saved { unpack_flags(flags, (*context).saved_flags) } else { flags };
         (*context).rip = entry.address;
         (*context).version = block.key.1;
         save_vectors(context, machine.fpregs.cast::<u8>());
@@ -115,6 +107,8 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
             }
         }
         set_instruction_pointer(ucontext, trampolines::get().abandon);
+        // As at every exit: the engine's own arithmetic must not trap.
+        (*machine.fpregs).mxcsr = (*context).host_mxcsr;
         (*context).exit = super::EXIT_SIGNAL;
     }
     true
@@ -184,19 +178,11 @@ unsafe fn restore_spilled_vector(context: *mut Context, k: usize, vector: usize)
         let width = trampolines::vector_width();
         if width != trampolines::VectorWidth::Xmm {
             zero_if_absent(state, &mut present, 4, layout.ymm_high, 256);
-            std::ptr::copy_nonoverlapping(
-                spilled.add(16),
-                state.add(layout.ymm_high + 16 * vector),
-                16,
-            );
+            std::ptr::copy_nonoverlapping(spilled.add(16), state.add(layout.ymm_high + 16 * vector), 16);
         }
         if width == trampolines::VectorWidth::Zmm {
             zero_if_absent(state, &mut present, 1 << 6, layout.zmm_high, 512);
-            std::ptr::copy_nonoverlapping(
-                spilled.add(32),
-                state.add(layout.zmm_high + 32 * vector),
-                32,
-            );
+            std::ptr::copy_nonoverlapping(spilled.add(32), state.add(layout.zmm_high + 32 * vector), 32);
         }
         components.write_unaligned(present);
     }
@@ -207,13 +193,7 @@ unsafe fn restore_spilled_vector(context: *mut Context, k: usize, vector: usize)
 ///
 /// # Safety
 /// `offset..offset + length` lies in the image at `state`.
-unsafe fn zero_if_absent(
-    state: *mut u8,
-    present: &mut u64,
-    component: u64,
-    offset: usize,
-    length: usize,
-) {
+unsafe fn zero_if_absent(state: *mut u8, present: &mut u64, component: u64, offset: usize, length: usize) {
     if *present & component == 0 {
         // SAFETY: as the caller promises.
         unsafe { state.add(offset).write_bytes(0, length) };
