@@ -33,6 +33,9 @@ const DIFFERENCE_TOLERANCE: f64 = 1e-7;
 /// Step of the difference quotient: with inputs of few bits the perturbed ones and their squares still are binary32 numbers.
 const STEP: f64 = 1.0 / 1024.0;
 
+/// Optimisation with AVX2 and FMA.
+const HASWELL: &str = "-O3 -march=haswell";
+
 fn main() -> ExitCode {
     let mut suite = Suite::new("formulas");
     let (c, cpp) = (Arc::new(table::c()), Arc::new(table::cpp()));
@@ -101,9 +104,9 @@ impl Real {
 
 fn combinations(language: Language, formulas: &Arc<Vec<Formula>>) -> Vec<Arc<Combination>> {
     let (compilers, levels): (&[_], &[_]) = if full() {
-        (&language.compilers(), &["-O0", "-O1", "-O2", "-O3", "-Os"])
+        (&language.compilers(), &["-O0", "-O1", "-O2", "-O3", "-Os", HASWELL])
     } else {
-        (&language.compilers()[..1], &["-O0", "-O3"])
+        (&language.compilers()[..1], &["-O0", "-O3", HASWELL])
     };
     let mut all = Vec::new();
     for &compiler in compilers {
@@ -176,7 +179,7 @@ impl Combination {
     }
 
     fn name(&self) -> String {
-        format!("{}{}/{}", self.compiler, self.level, self.real.name())
+        format!("{}{}/{}", self.compiler, self.level.replace(" -march=", "-"), self.real.name())
     }
 
     fn built(&self) -> Result<&Built, Obstacle> {
@@ -194,7 +197,7 @@ impl Combination {
         let source = scratch.path().join("formulas").with_extension(self.language.suffix());
         std::fs::write(&source, program::source(&self.formulas, self.language == Language::Cpp))?;
         let program = scratch.path().join("formulas");
-        let mut options = vec![self.level, "-Wno-unused-result", "-lm"];
+        let mut options: Vec<&str> = self.level.split(' ').chain(["-Wno-unused-result", "-lm"]).collect();
         if self.real == Real::Float {
             options.push("-DSINGLE");
         }
