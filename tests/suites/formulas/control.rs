@@ -92,6 +92,13 @@ pub fn formulas() -> Vec<Formula> {
             vec![(0..32).map(|i| sign(i) * f64::from(i - 16)).sum(), (0..32).map(|i| -sign(i)).sum()]
         })
         .with("static NOINLINE void flips(REAL *t, int n) { int i; for (i = 0; i < n; i++) t[i] = -M(fabs)(t[i]); }"),
+        formula("vector_abs_beside_passive", &[1.5, -0.75], "REAL t[32], y = 0; int i; for (i = 0; i < 32; i++) t[i] = i % 2 ? (REAL)(i % 3 - 1) : x[0] * (REAL)(i % 3 - 1) + x[1];
+             absolute(t, 32); for (i = 0; i < 32; i++) y += t[i]; return y;", |x| {
+            let factor = |i: i32| f64::from(i % 3 - 1);
+            let sign = |i: i32| (x[0] * factor(i) + x[1]).signum();
+            vec![(0..32).step_by(2).map(|i| sign(i) * factor(i)).sum(), (0..32).step_by(2).map(sign).sum()]
+        })
+        .with("static NOINLINE void absolute(REAL *t, int n) { int i; for (i = 0; i < n; i++) t[i] = M(fabs)(t[i]); }"),
         formula("vector_select", &[1.5, -0.75], "REAL t[32], y = 0; int i; for (i = 0; i < 32; i++) t[i] = x[i & 1] * (REAL)(i - 15); rectify(t, 32); for (i = 0; i < 32; i++) y += t[i]; return y;", |x| {
             let kept = |i: i32| if x[(i & 1) as usize] * f64::from(i - 15) > 0.0 { f64::from(i - 15) } else { 0.0 };
             vec![(0..32).step_by(2).map(kept).sum(), (1..32).step_by(2).map(kept).sum()]
