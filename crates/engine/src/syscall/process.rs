@@ -210,7 +210,7 @@ pub(super) fn execveat(context: &mut Context, arguments: Arguments) -> Outcome {
 /// The new program runs natively, so for the tool the process ends here. Therefore a call that can only fail is not announced.
 fn replace_program(context: &mut Context, number: i64, arguments: Arguments, loadable: bool) -> Outcome {
     if !loadable {
-        return Outcome::Pass(number, arguments);
+        return super::pass(context, number, arguments);
     }
     thread::finish_process(context);
     limits::hand_over();
