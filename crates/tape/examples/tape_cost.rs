@@ -5,7 +5,7 @@
 //! - `long body`: a loop body of 600 different operations;
 //! - `irregular`: operations and operands at random, which no loop can be found in.
 //!
-//! `cargo run --release -p derivgrind-tape --example tape_cost [DIRECTORY [MILLIONS OF RECORDS]]`
+//! `cargo run --release -p derivgrind-tape --example tape_cost [DIRECTORY [MILLIONS OF RECORDS [WORKLOAD]]]`
 //!
 //! Ratios compare processor time with that of filling records in memory, which the recorder's machine code has to do in any case.
 
@@ -19,7 +19,8 @@ fn main() {
     let directory = PathBuf::from(arguments.next().unwrap_or_else(|| "/dev/shm/tape_cost".into()));
     let millions: usize = arguments.next().map_or(10, |text| text.parse().expect("a number"));
     let workloads: [(&str, Workload); 3] = [("burgers", burgers), ("long body", long_body), ("irregular", irregular)];
-    for (name, workload) in workloads {
+    let only = arguments.next();
+    for (name, workload) in workloads.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name)) {
         println!("{name}");
         measure(&directory, workload, millions * 1_000_000);
     }

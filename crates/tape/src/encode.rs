@@ -183,7 +183,7 @@ impl Encoder {
     /// When that one was in its turn a repetition, what it had from a source is looked up there again and nothing is searched:
     /// coincidences die out, and the search is made once for each operation of a loop.
     fn sources(&self, records: &[Record], position: usize, needed: [u64; 2], values: [u64; 2]) -> [Source; 2] {
-        /// Records before this one that are searched for the same value.
+        /// Records before this one that are searched for the same value, if the period is not shorter.
         const SEARCHED: usize = 48;
         let period = self.periods.current();
         let before = &self.forms.used[usize::from(self.form_of[position - period])];
@@ -201,10 +201,18 @@ impl Encoder {
                 return invariant;
             }
             // A zero is likely to be found by chance.
-            let near = 1..=SEARCHED.min(position);
-            let candidates = near.flat_map(|back| [Source::new(back, 0), Source::new(back, 1)]);
-            let found = candidates.filter(|_| values[k] != 0).find(|source| holds(*source, values[k]));
-            found.unwrap_or(Source::NONE)
+            if values[k] == 0 {
+                return Source::NONE;
+            }
+            for back in 1..=SEARCHED.min(position).min(period) {
+                let record = &records[position - back];
+                for (slot, word) in [record.value1, record.value2].into_iter().enumerate() {
+                    if word & needed[k] == values[k] && holds(Source::new(back, slot), values[k]) {
+                        return Source::new(back, slot);
+                    }
+                }
+            }
+            Source::NONE
         })
     }
 

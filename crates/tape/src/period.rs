@@ -19,6 +19,8 @@ pub(crate) struct PeriodFinder {
     searching: bool,
     /// No candidates are tried before this position.
     rest_until: usize,
+    /// How long to rest after the next failure.
+    rest: usize,
     misses: u32,
     last_miss: usize,
 }
@@ -38,8 +40,11 @@ impl PeriodFinder {
     const TRIED: usize = 8;
     /// Multiples of a distance that are tried.
     const MULTIPLES: usize = 4;
-    /// Records without a trial after one that has failed.
-    const REST: usize = 12;
+    /// Records without a trial after one that has failed; twice as many after the next one, and so on.
+    const SHORT_REST: usize = 8;
+    const LONG_REST: usize = 256;
+    /// Misses in a row after which there is no period any more.
+    const HOPELESS: u32 = 48;
 
     pub(crate) fn new() -> PeriodFinder {
         PeriodFinder {
@@ -49,6 +54,7 @@ impl PeriodFinder {
             histories: [0; 2],
             searching: true,
             rest_until: 0,
+            rest: Self::SHORT_REST,
             misses: 0,
             last_miss: 0,
         }
@@ -62,6 +68,7 @@ impl PeriodFinder {
         self.histories = [0; 2];
         self.searching = true;
         self.rest_until = 0;
+        self.rest = Self::SHORT_REST;
         self.misses = 0;
         self.last_miss = 0;
     }
@@ -110,22 +117,33 @@ impl PeriodFinder {
 
     /// Takes over the best of a candidate and its multiples, if it is good.
     fn try_multiples(&mut self, records: &[Record], position: usize, candidate: usize) {
-        let multiples = (1..=Self::MULTIPLES).map(|multiple| multiple * candidate);
-        let possible = multiples.take_while(|period| *period + Self::TRIED <= position + 1);
-        // The first of equals: the smallest.
-        let best = possible
-            .map(|period| (score(records, position, period), period))
-            .reduce(|best, other| if other.0 > best.0 { other } else { best });
-        match best {
-            Some((score, period)) if score > 0 => {
-                if period != self.period && self.changes.len() < Self::MAX_CHANGES {
-                    self.period = period;
-                    self.changes.push((position as u32, period as u32));
-                }
-                self.searching = false;
-                self.misses = 0;
+        let mut best = (0, 0);
+        for period in (1..=Self::MULTIPLES).map(|multiple| multiple * candidate) {
+            if period + Self::TRIED > position + 1 {
+                break;
             }
-            _ => self.rest_until = position + Self::REST,
+            let score = score(records, position, period);
+            // Of equals the first, which is the smallest.
+            if score > best.0 {
+                best = (score, period);
+            }
+        }
+        if best.0 > 0 {
+            self.change(position, best.1);
+            self.searching = false;
+            self.misses = 0;
+            self.rest = Self::SHORT_REST;
+        } else {
+            self.rest_until = position + self.rest;
+            self.rest = (2 * self.rest).min(Self::LONG_REST);
+        }
+    }
+
+    /// Sets the period from a position on, if it is a new one.
+    fn change(&mut self, position: usize, period: usize) {
+        if period != self.period && self.changes.len() < Self::MAX_CHANGES {
+            self.period = period;
+            self.changes.push((position as u32, period as u32));
         }
     }
 
@@ -134,23 +152,31 @@ impl PeriodFinder {
     pub(crate) fn missed(&mut self, position: usize) {
         self.misses = if position - self.last_miss > Self::ROW { 1 } else { self.misses + 1 };
         self.last_miss = position;
-        if self.misses >= Self::MANY_MISSES {
-            self.searching = true;
+        self.searching |= self.misses >= Self::MANY_MISSES;
+        if self.misses == Self::HOPELESS {
+            self.change(position + 1, 0);
         }
     }
 }
 
 /// How well the last records are predicted with a period: predicted operands, minus three times the others.
 fn score(records: &[Record], position: usize, period: usize) -> i32 {
-    (position + 1 - PeriodFinder::TRIED..=position).fold(1, |score, position| {
+    /// No further records are looked at then.
+    const BAD: i32 = -6;
+    let mut score = 1;
+    for position in position + 1 - PeriodFinder::TRIED..=position {
         let record = &records[position];
         let masks = DEMANDS[usize::from(record.code())].masks;
         let operands = [record.operand1 & masks[0], record.operand2 & masks[1]];
-        let predicted = |k: usize| match operands[k] {
-            0 => 0,
-            _ if predictable_stride(records, position, period, k).is_some() => 1,
-            _ => -3,
-        };
-        score + predicted(0) + predicted(1)
-    })
+        for (k, operand) in operands.into_iter().enumerate() {
+            if operand != 0 {
+                let predicted = predictable_stride(records, position, period, k).is_some();
+                score += if predicted { 1 } else { -3 };
+            }
+        }
+        if score <= BAD {
+            break;
+        }
+    }
+    score
 }

@@ -168,9 +168,9 @@ pub struct Chunk {
 impl Chunk {
     /// Indices in a chunk.
     ///
-    /// 256 KiB of records: small enough to stay in the second-level cache between the recording thread, the writing thread and back,
-    /// large enough for the hand-over to cost less than a tenth of a nanosecond a record.
-    pub const RECORDS: usize = 8192;
+    /// 512 KiB of records: small enough to stay in the second-level cache between the recording thread, the writing thread and back,
+    /// large enough for a loop body of a thousand operations to be recognised as one.
+    pub const RECORDS: usize = 16384;
 
     /// The index that belongs to the first record.
     #[inline]
