@@ -34,6 +34,8 @@ pub(crate) struct Recording {
     submitted: AtomicU64,
     /// Where the next block goes.
     end: AtomicU64,
+    /// Where the directory has been put.
+    directory_offset: AtomicU64,
     failed: AtomicBool,
     failure: Mutex<Option<Failure>>,
     queue: Mutex<Queue>,
@@ -141,6 +143,7 @@ impl Recording {
             next_index: AtomicU64::new(first_index),
             submitted: AtomicU64::new(0),
             end: AtomicU64::new(HEADER_BYTES as u64),
+            directory_offset: AtomicU64::new(HEADER_BYTES as u64),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             queue: Mutex::new(Queue {
@@ -266,12 +269,31 @@ impl Recording {
         self.error().map_or(Ok(()), Err)
     }
 
+    /// Takes back [`finish`](Self::finish): marks the tape as incomplete and starts the background threads again.
+    pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+        let mut finished = lock(&self.finished);
+        if !*finished || self.failed.load(Ordering::Relaxed) {
+            return self.error().map_or(Ok(()), Err);
+        }
+        let header = Header { parent: self.parent, ..Header::default() };
+        // The next blocks overwrite the directory.
+        self.end.store(self.directory_offset.load(Ordering::Relaxed), Ordering::Relaxed);
+        let written = self.sink.write_at(&header.to_bytes(), 0);
+        lock(&self.queue).closed = false;
+        if let Err(error) = written.and_then(|()| self.start_threads()) {
+            self.fail(Failure::new("write", &self.path, &error));
+        }
+        *finished = false;
+        self.error().map_or(Ok(()), Err)
+    }
+
     /// Writes the directory, then the header that declares the tape complete.
     fn complete(&self) -> io::Result<()> {
         let mut directory = lock(&self.directory);
         directory.sort_unstable_by_key(|entry| entry.first_index);
         let bytes: Vec<u8> = directory.iter().flat_map(|entry| entry.to_bytes()).collect();
         let offset = self.end.load(Ordering::Relaxed);
+        self.directory_offset.store(offset, Ordering::Relaxed);
         self.sink.write_at(&bytes, offset)?;
         self.end.store(offset + bytes.len() as u64, Ordering::Relaxed);
         let header = Header {

@@ -101,6 +101,23 @@ impl TapeWriter {
         self.recording().finish()
     }
 
+    /// Takes back [`finish`](Self::finish), for a program that goes on after all (an `execve` that has failed): the tape is incomplete
+    /// again, and what is submitted is written, until the next `finish`.
+    ///
+    /// It must not be called while other threads call `finish` or `fork_child`.
+    ///
+    /// # Errors
+    /// The first error since [`create`](Self::create), or one that occurs now.
+    pub fn resume(&self) -> Result<()> {
+        let recording = self.recording.load(Ordering::Acquire);
+        // SAFETY: the pointer comes from Arc::into_raw, and its count is not given up before `drop`; this takes a second one.
+        let recording = unsafe {
+            Arc::increment_strong_count(recording);
+            Arc::from_raw(recording)
+        };
+        recording.resume()
+    }
+
     /// The error that has stopped the recording, if any.
     pub fn error(&self) -> Option<TapeError> {
         self.recording().error()

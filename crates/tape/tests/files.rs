@@ -111,6 +111,32 @@ fn a_new_recording_replaces_the_old_one() {
 }
 
 #[test]
+fn a_finished_recording_can_be_resumed() {
+    let recorder = Recorder::new();
+    let x = recorder.input();
+    let mut index = x;
+    for _ in 0..2 * Chunk::RECORDS {
+        index = recorder.push(Record::binary64(Operation::Copy, [index, 0], [0.0; 2]));
+    }
+    let first = recorder.finish();
+    assert_eq!(first.index_limit(), index + 1);
+    recorder.writer.resume().unwrap();
+    assert!(matches!(Tape::open(first.directory()), Err(TapeError::Incomplete { .. })));
+    for _ in 0..100_000 {
+        index = recorder.push(Record::binary64(Operation::Copy, [index, 0], [0.0; 2]));
+    }
+    recorder.output(index);
+    let tape = recorder.finish();
+    tape.validate().unwrap();
+    assert_eq!(tape.reverse(&[[1.0]]).unwrap(), [[1.0]]);
+    // Nothing happens to a recording that has not been finished.
+    let other = Recorder::new();
+    other.input();
+    other.writer.resume().unwrap();
+    assert_eq!(other.finish().inputs(), [1]);
+}
+
+#[test]
 fn descriptors_are_out_of_the_way() {
     let directory = tempfile::tempdir().unwrap();
     let writer = TapeWriter::create(directory.path()).unwrap();
