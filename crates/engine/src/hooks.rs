@@ -100,6 +100,11 @@ fn with_registry<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
     change(registry.get_or_insert_with(Registry::new))
 }
 
+/// To be held across `fork`, so that the child does not inherit the lock in the hands of a thread that does not exist there.
+pub(crate) fn lock_for_fork() -> impl Sized {
+    REGISTRY.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The application has mapped `length` bytes of the file at `path`, from `file_offset` on, executable at `mapped_at`: remembers the entries of
 /// the functions that the tool wants.
 ///

@@ -96,6 +96,7 @@ pub fn adopt_main(context: &mut Context) {
     if adopt(context, state).is_err() {
         crate::fatal("no memory for the signal stack");
     }
+    crate::syscall::take_over_descriptors();
     if let Some(program) = crate::loader::program() {
         let mut name = program.name.clone();
         name.push(0);
@@ -122,7 +123,6 @@ fn set_shadow_base() {
 
 /// A request for a thread, as `clone` takes it.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
 pub(crate) struct Request {
     /// `CLONE_` flags.
     pub flags: u64,

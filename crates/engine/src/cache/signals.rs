@@ -14,6 +14,9 @@ const XMM_AREA: usize = 160;
 const XSTATE_BV: usize = 512;
 const LEGACY_AREA: usize = 512;
 
+/// How many look-ups can be diverted at a time: a signal diverts two, and its thread soon undoes all.
+pub(super) const DIVERSIONS: usize = 1024;
+
 /// Lets the calling thread, which a signal has interrupted at `pc`, come to the dispatcher soon. For use in signal handlers, after
 /// `context.attention` has been set. May change `ucontext`'s instruction pointer.
 ///
@@ -52,6 +55,11 @@ impl Cache {
     fn divert(&mut self, number: usize, pc: u64) -> Option<u64> {
         self.unlink_exits(number);
         let site = self.blocks[number].lookup?;
+        // What a signal handler interrupts may be the allocator: there is only the room that was made before. Without it the signal waits
+        // for another way out.
+        if self.diverted.len() == self.diverted.capacity() {
+            return None;
+        }
         self.region.patch_short(site.displacement, site.miss);
         self.diverted.push((site.displacement, site.hit));
         (site.hit..site.hit_stored).contains(&pc).then_some(site.miss)
@@ -59,7 +67,7 @@ impl Cache {
 
     /// Undoes the diversion of inlined look-ups.
     pub(crate) fn undo_diversions(&mut self) {
-        for (displacement, hit) in std::mem::take(&mut self.diverted) {
+        for (displacement, hit) in self.diverted.drain(..) {
             self.region.patch_short(displacement, hit);
         }
     }

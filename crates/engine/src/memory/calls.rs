@@ -135,8 +135,7 @@ pub fn unmap(start: u64, length: u64) -> Result<(), i32> {
         return Err(libc::EINVAL);
     }
     let mut aftermath = Aftermath::default();
-    let outcome = state().release(range, &mut aftermath);
-    outcome
+    state().release(range, &mut aftermath)
 }
 
 /// `mprotect`.
@@ -206,7 +205,7 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
             if new_length < old_length { state.release(start + new_length..old.end, &mut aftermath) } else { Ok(()) };
         return outcome.map(|()| start);
     }
-    let room = old.end..start.checked_add(new_length).unwrap_or(u64::MAX);
+    let room = old.end..start.saturating_add(new_length);
     if in_place && room.end <= APP_END && state.map.is_free(room.clone()) {
         call_mremap(&old, new_length, 0, 0)?;
         let mut grown = mapping.clone();
@@ -314,8 +313,7 @@ pub fn change_break(wanted: u64) -> u64 {
     if moved.is_ok() {
         state.heap.end = wanted;
     }
-    let end = state.heap.end;
-    end
+    state.heap.end
 }
 
 /// `shmat`: the segment lands inside the window. Returns the address.

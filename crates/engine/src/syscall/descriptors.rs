@@ -1,7 +1,8 @@
 //! File descriptors: ours are moved out of the application's way and kept from being closed.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use super::{Arguments, Outcome};
@@ -27,11 +28,56 @@ pub fn protect_descriptor(descriptor: OwnedFd) -> io::Result<OwnedFd> {
     if moved < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut list = PROTECTED.write().unwrap_or_else(PoisonError::into_inner);
-    list.push(moved as u32);
-    list.sort_unstable();
+    keep_descriptor(moved);
     // SAFETY: the duplicate is new and ours.
     Ok(unsafe { OwnedFd::from_raw_fd(moved) })
+}
+
+/// Protects a descriptor of derivgrind, wherever it is, until [`release_descriptor`].
+pub fn keep_descriptor(descriptor: RawFd) {
+    let mut list = PROTECTED.write().unwrap_or_else(PoisonError::into_inner);
+    if let (Ok(number), Err(place)) = (u32::try_from(descriptor), list.binary_search(&(descriptor as u32))) {
+        list.insert(place, number);
+    }
+}
+
+/// Ends the protection of a descriptor that is about to be closed.
+pub fn release_descriptor(descriptor: RawFd) {
+    let mut list = PROTECTED.write().unwrap_or_else(PoisonError::into_inner);
+    list.retain(|&other| other != descriptor as u32);
+}
+
+/// Standard descriptors that were closed when the process started: bit n for descriptor n.
+static INHERITED_CLOSED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn remember_closed() {
+    // SAFETY: asks for flags only.
+    let closed = (0..3).filter(|&descriptor| unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0);
+    INHERITED_CLOSED.store(closed.fold(0, |set, descriptor| set | 1 << descriptor), Ordering::Relaxed);
+}
+
+// The dynamic linker calls this before `main`, and so before Rust's runtime opens /dev/null in the place of closed ones.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER_CLOSED: extern "C" fn() = remember_closed;
+
+/// Gives the application the descriptors that the process was started with, and keeps what derivgrind has opened since then.
+pub(crate) fn take_over() {
+    for descriptor in 0..3 {
+        if INHERITED_CLOSED.load(Ordering::Relaxed) & 1 << descriptor != 0 {
+            // SAFETY: nobody of ours uses what Rust's runtime has put there.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<RawFd> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open {
+        // SAFETY: asks for flags only. What is inherited never has this flag; all that we open has it.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        if flags >= 0 && flags & libc::FD_CLOEXEC != 0 {
+            keep_descriptor(descriptor);
+        }
+    }
 }
 
 /// Whether a descriptor belongs to derivgrind.

@@ -11,7 +11,8 @@ mod writes;
 
 use std::sync::atomic::Ordering;
 
-pub use descriptors::protect_descriptor;
+pub(crate) use descriptors::take_over as take_over_descriptors;
+pub use descriptors::{keep_descriptor, protect_descriptor, release_descriptor};
 use raw::Interruption;
 
 use crate::context::{Context, Gpr};

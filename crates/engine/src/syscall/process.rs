@@ -79,12 +79,14 @@ fn start(context: &mut Context, request: Request) -> Outcome {
         let (rcx, r11) = (context.reg(Gpr::Rcx), context.reg(Gpr::R11));
         context.set_reg(Gpr::Rcx, context.rip);
         context.set_reg(Gpr::R11, context.rflags);
+        crate::lockstep::end("the program starts a thread");
         let outcome = thread::spawn(context, request);
         context.set_reg(Gpr::Rcx, rcx);
         context.set_reg(Gpr::R11, r11);
         return outcome.into();
     }
     if has(libc::CLONE_VM) && has(libc::CLONE_VFORK) {
+        crate::lockstep::end("the program starts a process that uses its memory");
         return vfork::start(context, request);
     }
     fork_process(context, request)
@@ -95,6 +97,7 @@ fn fork_process(context: &mut Context, request: Request) -> Outcome {
     let blocked = mask::BlockAll::new();
     let child = {
         let cache = crate::cache::lock();
+        let hooks = crate::hooks::lock_for_fork();
         let memory = memory::lock_for_fork();
         let mut threads = thread::lock_for_fork();
         let actions = crate::signal::action::table();
@@ -103,7 +106,7 @@ fn fork_process(context: &mut Context, request: Request) -> Outcome {
             context.tid = thread::current_tid();
             threads.keep_only(context);
         }
-        drop((actions, threads, memory, cache));
+        drop((actions, threads, memory, hooks, cache));
         child
     };
     if child == Ok(0) {
@@ -148,6 +151,7 @@ fn fork_host(request: Request) -> Result<u64, i32> {
 /// Sets a new process's first thread up.
 fn enter_child(context: &mut Context, request: Request) {
     let has = |wanted: libc::c_int| request.flags & flag(wanted) != 0;
+    crate::lockstep::forget();
     let state = thread::state(context);
     state.leader.set(true);
     let cleared = if has(libc::CLONE_CHILD_CLEARTID) { request.child_tid } else { 0 };

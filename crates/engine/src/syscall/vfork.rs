@@ -4,6 +4,7 @@
 //! parent's context; the parent puts its registers back when it goes on.
 
 use std::arch::global_asm;
+use std::ffi::c_void;
 
 use super::Outcome;
 use super::process::report_child;
@@ -73,7 +74,6 @@ impl Saved {
 }
 
 /// What the child is started with.
-#[repr(C)]
 struct Child {
     context: *mut Context,
     request: Request,
@@ -87,7 +87,7 @@ pub(super) fn start(context: &mut Context, request: Request) -> Outcome {
     let child = Child { context, request };
     let kept = (libc::CLONE_VM | libc::CLONE_VFORK) as u64 | request.flags & 0xff;
     // SAFETY: the routine leaves this stack frame alone in the child, and the context is restored below.
-    let value = unsafe { derivgrind_vfork(kept, run_child, &child) };
+    let value = unsafe { derivgrind_vfork(kept, run_child, (&raw const child).cast()) };
     // SAFETY: undoes the pass through a raw pointer: the child has used the context.
     let context = unsafe { &mut *child.context };
     saved.restore(context);
@@ -101,10 +101,12 @@ pub(super) fn start(context: &mut Context, request: Request) -> Outcome {
 }
 
 /// The child's part; it ends with the process.
-extern "C" fn run_child(child: &Child) -> ! {
-    let request = child.request;
-    // SAFETY: the parent waits, so nobody else uses the context.
-    let context = unsafe { &mut *child.context };
+extern "C" fn run_child(child: *const c_void) -> ! {
+    // SAFETY: `start` passes its `Child`, and waits, so nobody else uses the context.
+    let (request, context) = unsafe {
+        let child = &*child.cast::<Child>();
+        (child.request, &mut *child.context)
+    };
     let has = |flag: libc::c_int| request.flags & flag as u32 as u64 != 0;
     context.tid = thread::current_tid();
     let state = thread::state(context);
@@ -166,7 +168,7 @@ impl ShadowRegisters {
 unsafe extern "C" {
     /// `clone(flags)` on the same stack: returns in the parent when the child is done with its memory; in the child calls `child`,
     /// which must not return.
-    fn derivgrind_vfork(flags: u64, child: extern "C" fn(&Child) -> !, argument: *const Child) -> i64;
+    fn derivgrind_vfork(flags: u64, child: extern "C" fn(*const c_void) -> !, argument: *const c_void) -> i64;
 }
 
 // The child writes below the return address only. R8 and R9 hold arguments that the kernel ignores for these flags.

@@ -278,19 +278,19 @@ fn clear_message(address: u64, bytes: u64) {
 fn request_bytes(request: u64) -> u64 {
     /// Requests from before the size became part of the number.
     const OLD: &[(u64, u64)] = &[
-        (libc::TCGETS as u64, 36),
-        (libc::TCGETA as u64, 18),
-        (libc::TIOCGWINSZ as u64, 8),
-        (libc::TIOCGPGRP as u64, 4),
-        (libc::TIOCGSID as u64, 4),
-        (libc::TIOCOUTQ as u64, 4),
-        (libc::TIOCMGET as u64, 4),
-        (libc::TIOCGETD as u64, 4),
-        (libc::FIONREAD as u64, 4),
-        (libc::SIOCGIFCONF as u64, 16),
-        (libc::SIOCGIFADDR as u64, 40),
-        (libc::SIOCGIFFLAGS as u64, 40),
-        (libc::SIOCGIFINDEX as u64, 40),
+        (libc::TCGETS, 36),
+        (libc::TCGETA, 18),
+        (libc::TIOCGWINSZ, 8),
+        (libc::TIOCGPGRP, 4),
+        (libc::TIOCGSID, 4),
+        (libc::TIOCOUTQ, 4),
+        (libc::TIOCMGET, 4),
+        (libc::TIOCGETD, 4),
+        (libc::FIONREAD, 4),
+        (libc::SIOCGIFCONF, 16),
+        (libc::SIOCGIFADDR, 40),
+        (libc::SIOCGIFFLAGS, 40),
+        (libc::SIOCGIFINDEX, 40),
     ];
     const READ: u64 = 2;
     let (direction, size) = (request >> 30 & 3, request >> 16 & 0x3fff);
