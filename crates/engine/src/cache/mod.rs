@@ -112,7 +112,7 @@ pub(crate) fn init(bisect: Option<u64>, linking: bool) -> Result<(), String> {
         unlinked: FxHashSet::default(),
         bisect,
         linking,
-        diverted: Vec::new(),
+        diverted: Vec::with_capacity(signals::DIVERSIONS),
         generation: 0,
     };
     CACHE
