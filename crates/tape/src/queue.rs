@@ -166,7 +166,11 @@ impl Recording {
         for _ in 0..count {
             let recording = Arc::clone(self);
             let thread = std::thread::Builder::new().name("derivgrind-tape".into()).stack_size(STACK);
-            lock(&self.threads).push(thread.spawn(move || recording.write_chunks())?);
+            let live = move || {
+                let _guard = PanicGuard(&recording);
+                recording.write_chunks();
+            };
+            lock(&self.threads).push(thread.spawn(live)?);
         }
         Ok(())
     }
@@ -244,9 +248,8 @@ impl Recording {
         self.work.notify_all();
         self.room.notify_all();
         for thread in lock(&self.threads).drain(..) {
-            if thread.join().is_err() {
-                self.fail(Failure::new("write", &self.path, &io::Error::other("the writing thread has panicked")));
-            }
+            // A panic has been noted by its guard.
+            let _ = thread.join();
         }
     }
 
@@ -341,6 +344,17 @@ impl Recording {
     }
 }
 
+/// Lets the recording fail if its thread panics: the program must not wait for a thread that has gone.
+struct PanicGuard<'a>(&'a Recording);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Failure::new("write", &self.0.path, &io::Error::other("the writing thread has panicked")));
+        }
+    }
+}
+
 /// Blocks all signals of the calling thread while it lives; threads started meanwhile inherit that.
 struct SignalsBlocked {
     before: libc::sigset_t,
@@ -415,6 +429,25 @@ mod tests {
         // After the end nothing can go wrong any more.
         let chunk = recording.take_chunk();
         recording.submit(chunk, 1);
+    }
+
+    #[test]
+    fn a_panic_in_the_background_does_not_stop_the_program() {
+        struct Trap;
+        impl Sink for Trap {
+            fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+                panic!("a trap for the writing thread");
+            }
+        }
+        let sinks = Sinks { tape: Box::new(Trap), inputs: Box::new(Trap), outputs: Box::new(Trap) };
+        let recording = Arc::new(Recording::new(Path::new("/trap"), Process::Main, 0, None, sinks));
+        recording.start_threads().unwrap();
+        for _ in 0..50 {
+            let chunk = recording.take_chunk();
+            recording.submit(chunk, Chunk::RECORDS);
+        }
+        recording.stop();
+        assert!(recording.error().unwrap().to_string().contains("panicked"));
     }
 
     #[test]

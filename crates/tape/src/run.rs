@@ -350,7 +350,6 @@ impl Decoder {
     }
 
     /// Puts the records of a loop into `operands` and `values`, from a row on.
-    #[cold]
     fn recall(&mut self, memory: &[u8], number: usize, first_row: usize) {
         let PastLoop { position, rows, columns } = &self.loops.loops[number];
         let columns = &self.loops.columns[columns.clone()];

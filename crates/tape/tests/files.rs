@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::sync::Barrier;
@@ -173,6 +175,51 @@ fn a_full_disk_stops_the_recording_but_not_the_program() {
     // Here not even the header can be written.
     let error = TapeWriter::create(directory.path()).err().unwrap();
     assert!(error.to_string().contains("dg-tape: No space left on device"), "{error}");
+}
+
+/// Mounts a file system of so many bytes, for the calling thread only; `false` if that is not permitted.
+fn mount_small_disk(directory: &Path, bytes: usize) -> bool {
+    let target = CString::new(directory.as_os_str().as_bytes()).unwrap();
+    let options = CString::new(format!("size={bytes}")).unwrap();
+    let (none, root, kind) = (std::ptr::null(), c"/".as_ptr(), c"tmpfs".as_ptr());
+    // SAFETY: the strings live until the calls return; the thread's own mount namespace keeps the mount from everything else.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(none, root, none, libc::MS_REC | libc::MS_PRIVATE, std::ptr::null()) == 0
+            && libc::mount(kind, target.as_ptr(), kind, 0, options.as_ptr().cast()) == 0
+    }
+}
+
+#[test]
+fn what_fits_on_a_small_disk_can_be_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let test = move || {
+        if !mount_small_disk(path, 1 << 20) {
+            eprintln!("not permitted to mount a file system: nothing tested");
+            return;
+        }
+        let writer = TapeWriter::create(path).unwrap();
+        let mut recorded = 1;
+        for _ in 0..100 {
+            let mut chunk = writer.take_chunk();
+            let start = chunk.start();
+            let first_index = chunk.first_index();
+            for (index, record) in (first_index..).zip(chunk.as_mut_slice()).skip(start) {
+                *record = Record::binary64(Operation::Mul, [index - 1, 0], [0.0, index as f64]);
+                recorded = index;
+            }
+            writer.submit(chunk, Chunk::RECORDS);
+        }
+        assert_eq!(recorded + 1, 100 * Chunk::RECORDS as u64);
+        let error = writer.finish().unwrap_err().to_string();
+        assert!(error.contains("dg-tape: No space left on device"), "{error}");
+        assert!(matches!(Tape::open(path), Err(TapeError::Incomplete { .. })));
+        let rest = Tape::salvage(path, Process::Main).unwrap().statistics().unwrap();
+        let found = rest.by_operands[1] as usize;
+        assert!((Chunk::RECORDS..100 * Chunk::RECORDS).contains(&found), "{found}");
+    };
+    thread::scope(|scope| scope.spawn(test).join().unwrap());
 }
 
 /// A recording of one long chain, without its end.
