@@ -1,6 +1,6 @@
 //! Which calls are not simply passed on, and what handles them.
 
-use super::{Arguments, Outcome, descriptors, limits, memory_calls, process};
+use super::{Arguments, Outcome, descriptors, limits, memory_calls, process, time};
 use crate::context::Context;
 use crate::procfs;
 use crate::signal::calls as signals;
@@ -43,6 +43,9 @@ pub(super) fn handler(number: i64) -> Option<Handler> {
         // Each has an alternative that programs fall back to.
         libc::SYS_rseq | libc::SYS_userfaultfd | libc::SYS_io_uring_setup | libc::SYS_modify_ldt => unsupported,
         libc::SYS_set_thread_area | libc::SYS_get_thread_area => unsupported,
+
+        libc::SYS_clock_gettime => time::clock_gettime,
+        libc::SYS_gettimeofday => time::gettimeofday,
 
         // Signals.
         libc::SYS_rt_sigaction => signals::sigaction,

@@ -6,6 +6,7 @@ mod limits;
 mod memory_calls;
 mod process;
 pub mod raw;
+mod time;
 mod vfork;
 mod writes;
 
