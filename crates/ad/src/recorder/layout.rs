@@ -31,6 +31,10 @@ pub(super) struct Fields {
     pub chunk: u64,
     /// Where its records begin.
     pub chunk_start: u64,
+    /// The index that the thread's last `NEW_INDEX` request gave out, and the value it named.
+    pub last_index: u64,
+    /// The value as binary64 bits.
+    pub last_value: u64,
     /// Operands of a bit trick, between the helpers before and after the instruction.
     pub bit_values: [[u64; 4]; 2],
     /// Their shadows.

@@ -1,7 +1,7 @@
 //! Recording mode: the tool that writes the tape.
 //!
 //! A block has three versions (`docs/architecture.md`): *passive*, while no shadow register holds an index; *active*; and *plain*, inside
-//! intercepted math functions. All are emitted from the same AD IR: [`passive`] and [`active`] decide what an effect becomes.
+//! intercepted math functions. All are emitted from the same AD IR: the modules `passive` and `active` decide what an effect becomes.
 //! The recorder does no floating-point arithmetic of its own.
 
 mod active;

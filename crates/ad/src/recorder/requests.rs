@@ -63,19 +63,42 @@ fn index_at(variable: u64, size: u64) -> Result<u64, user::Fault> {
 }
 
 /// `SET_INDEX(address of variable, address of the index)`
-fn set_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+fn set_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
     let [_, variable, index, size, ..] = *arguments;
     user::read::<u32>(variable)?;
     let index: u64 = user::read(index)?;
-    if size >= 8 || index > u64::from(u32::MAX) {
+    let wide = match size {
+        0 => index > u64::from(u32::MAX) || looks_wide(thread, variable, index),
+        size => size >= 8,
+    };
+    if wide {
         user::read::<u64>(variable)?;
         let tag = if index == 0 { 0 } else { WIDE_TAG };
         shadow_address::write(variable, &(index | tag).to_le_bytes());
     } else {
-        // Of unknown size: the next four bytes can be a variable of their own.
         shadow_address::write(variable, &(index as u32).to_le_bytes());
     }
     Ok(0)
+}
+
+/// Whether a variable of unknown size is binary64. Programs for the Valgrind-based tool do not say; but they set an index just after they have got it
+/// from `NEW_INDEX`, and name the variable's value there.
+fn looks_wide(thread: &mut Thread<'_>, variable: u64, index: u64) -> bool {
+    let fields = thread.fields();
+    let (last_index, value) = (fields.last_index, f64::from_bits(fields.last_value));
+    let Ok(narrow) = user::read::<u32>(variable).map(f32::from_bits) else { return false };
+    let Ok(bits) = user::read::<u64>(variable) else { return false };
+    if index != last_index || index == 0 {
+        return false;
+    }
+    let (as_wide, as_narrow) = (bits == value.to_bits(), f64::from(narrow).to_bits() == value.to_bits());
+    if !(as_wide && as_narrow) {
+        return as_wide;
+    }
+    // Zero looks the same in both formats. A binary32 neighbour that has an index already must keep it.
+    let mut neighbour = [0; 4];
+    shadow_address::read(variable.wrapping_add(4), &mut neighbour);
+    variable % 8 == 0 && neighbour == [0; 4]
 }
 
 /// `NEW_INDEX(struct of pointers: index1, index2, diff1, diff2, new index, value)`
@@ -89,6 +112,8 @@ fn new_index(thread: &mut Thread<'_>, arguments: &[u64; 6], always: bool) -> Res
     } else {
         thread.push(record_for(operands, partials, value), Format::Binary64)
     };
+    thread.fields().last_index = index;
+    thread.fields().last_value = value.map_or(0, f64::to_bits);
     user::write(pointers[4], index)?;
     user::write_shadow(pointers[4], &[0; 8]);
     Ok(0)
