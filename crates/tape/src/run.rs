@@ -147,6 +147,56 @@ enum Origin {
     Invariant { column: usize, slot: usize, rows: usize },
 }
 
+/// Follows the sources of a column's value. `known` are the origins of the columns before it. `None` if they lead nowhere in as many
+/// `steps` as remain.
+fn follow<'a>(
+    form: impl Fn(usize) -> &'a Form,
+    period: usize,
+    known: &[[Origin; 2]],
+    column: usize,
+    slot: usize,
+    steps: &mut usize,
+) -> Option<Origin> {
+    let mask = |column: usize, slot: usize| form(column).value_masks[slot] | form(column).source_masks[slot];
+    let wanted = mask(column, slot);
+    if wanted == 0 {
+        return Some(Origin::Nothing);
+    }
+    let (mut column, mut slot, mut rows) = (column, slot, 0);
+    // Where the walk was before, moved up at powers of two: it meets a walk in a circle (Brent's algorithm).
+    let (mut earlier, mut walked) = ((column, slot, rows), 0_usize);
+    loop {
+        *steps = steps.checked_sub(1)?;
+        if mask(column, slot) != wanted || rows > MOST_ROWS_BACK {
+            return None;
+        }
+        match known.get(column).map(|origins| origins[slot]) {
+            Some(Origin::Stored { column, slot, rows: further }) => {
+                return Some(Origin::Stored { column, slot, rows: rows + further });
+            }
+            Some(Origin::Invariant { column, slot, rows: further }) => {
+                return Some(Origin::Invariant { column, slot, rows: rows + further });
+            }
+            Some(Origin::Nothing) => return None,
+            None => {}
+        }
+        let source = form(column).sources[slot];
+        if source == Source::NONE {
+            return Some(Origin::Stored { column, slot, rows });
+        }
+        if walked > 0 && (column, slot) == (earlier.0, earlier.1) {
+            // A value that comes from itself one row earlier does not change.
+            return (rows - earlier.2 == 1).then_some(Origin::Invariant { column, slot, rows });
+        }
+        if walked.is_power_of_two() {
+            earlier = (column, slot, rows);
+        }
+        walked += 1;
+        let up = source.back().saturating_sub(column).div_ceil(period);
+        (column, slot, rows) = (column + up * period - source.back(), source.slot(), rows + up);
+    }
+}
+
 /// Shorter repetitions are decoded record by record.
 const SHORTEST_LOOP: usize = 48;
 /// Loops with fewer rows likewise.
@@ -210,7 +260,7 @@ impl Decoder {
         // The first rows are decoded one by one: values come from them.
         let leading = origins.iter().flatten().map(rows_back).max().unwrap_or(0).max(1);
         let rows = ((end - start) / period).saturating_sub(leading);
-        if rows < 2 {
+        if rows < 2 || leading > 2 * MOST_ROWS_BACK {
             return Ok(());
         }
         self.advance_run(memory, cursor, start + leading * period, run)?;
@@ -302,40 +352,19 @@ impl Decoder {
     /// Where the values of a loop's columns come from; `None` if it is no loop after all.
     fn origins(&self, start: usize, period: usize) -> Option<Vec<[Origin; 2]>> {
         let form = |column: usize| &self.forms[usize::from(self.sequence[start + column])];
-        let steady = |form: &Form| form.distance_bytes == [0; 2];
-        if !(0..period).all(|column| steady(form(column))) {
+        if !(0..period).all(|column| form(column).distance_bytes == [0; 2]) {
             return None;
         }
-        let origin = |column: usize, slot: usize| -> Option<Origin> {
-            const LONGEST_CHAIN: usize = 16;
-            let mask = |form: &Form, slot: usize| form.value_masks[slot] | form.source_masks[slot];
-            let wanted = mask(form(column), slot);
-            if wanted == 0 {
-                return Some(Origin::Nothing);
+        let mut steps = 1000 + 16 * period;
+        let mut origins: Vec<[Origin; 2]> = Vec::with_capacity(period);
+        for column in 0..period {
+            let mut found = [Origin::Nothing; 2];
+            for (slot, found) in found.iter_mut().enumerate() {
+                *found = follow(form, period, &origins, column, slot, &mut steps)?;
             }
-            let mut chain = Vec::with_capacity(LONGEST_CHAIN);
-            let (mut column, mut slot, mut rows) = (column, slot, 0);
-            for _ in 0..LONGEST_CHAIN {
-                let here = form(column);
-                if mask(here, slot) != wanted || rows > MOST_ROWS_BACK {
-                    return None;
-                }
-                let source = here.sources[slot];
-                if source == Source::NONE {
-                    return Some(Origin::Stored { column, slot, rows });
-                }
-                let earlier = chain.iter().find(|(place, _)| *place == (column, slot));
-                if let Some((_, then)) = earlier {
-                    // A value that comes from itself one row earlier does not change.
-                    return (rows - then == 1).then_some(Origin::Invariant { column, slot, rows });
-                }
-                chain.push(((column, slot), rows));
-                let up = source.back().saturating_sub(column).div_ceil(period);
-                (column, slot, rows) = (column + up * period - source.back(), source.slot(), rows + up);
-            }
-            None
-        };
-        (0..period).map(|column| Some([origin(column, 0)?, origin(column, 1)?])).collect()
+            origins.push(found);
+        }
+        Some(origins)
     }
 
     /// Makes sure that everything from `position` on is in `operands` and `values`.
