@@ -16,6 +16,10 @@ use crate::sink::{FileSink, Sink};
 
 /// Chunks that may wait to be written. Beyond that, submitting threads wait: memory stays bounded.
 const WAITING: usize = 6;
+/// When so many wait, a further thread helps.
+const MANY_WAITING: usize = 3;
+/// Background threads at most.
+const MOST_THREADS: usize = 4;
 /// Directory entries to begin with. So large an allocation is a mapping of its own and grows without moving through the heap.
 const ENTRIES: usize = 1 << 16;
 /// Address space for the stack of a background thread. The C library takes the executable's thread-local variables out of it, and the
@@ -51,7 +55,17 @@ pub(crate) struct Recording {
 struct Queue {
     filled: VecDeque<(Chunk, usize)>,
     free: Vec<Buffer>,
+    /// Threads that are writing.
+    active: usize,
     closed: bool,
+}
+
+impl Queue {
+    /// Whether a thread that is not writing should begin.
+    fn needs_help(&self) -> bool {
+        let few = if self.active == 0 || self.closed { 1 } else { MANY_WAITING };
+        self.filled.len() >= few
+    }
 }
 
 /// What an `io::Error` consists of, as that type cannot be cloned.
@@ -149,6 +163,7 @@ impl Recording {
             queue: Mutex::new(Queue {
                 filled: VecDeque::with_capacity(WAITING + 1),
                 free: Vec::with_capacity(4 * WAITING),
+                active: 0,
                 closed: false,
             }),
             work: Condvar::new(),
@@ -161,7 +176,7 @@ impl Recording {
 
     /// Starts the background threads, with all signals blocked: signals are for the program's threads.
     pub(crate) fn start_threads(self: &Arc<Self>) -> io::Result<()> {
-        let count = std::thread::available_parallelism().map_or(1, |processors| (processors.get() / 2).clamp(1, 4));
+        let count = std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST_THREADS));
         let _blocked = SignalsBlocked::new();
         for _ in 0..count {
             let recording = Arc::clone(self);
@@ -191,22 +206,32 @@ impl Recording {
             queue.free.push(chunk.buffer);
         } else {
             queue.filled.push_back((chunk, used));
+            let help = queue.needs_help();
             drop(queue);
-            self.work.notify_one();
+            if help {
+                self.work.notify_one();
+            }
         }
     }
 
-    /// A background thread's life.
+    /// A background thread's life. One thread keeps up with most programs; the others help when chunks pile up.
     fn write_chunks(&self) {
         let mut encoder = Encoder::new();
         let mut queue = lock(&self.queue);
         loop {
-            if let Some((chunk, used)) = queue.filled.pop_front() {
-                drop(queue);
-                self.room.notify_one();
-                self.write_chunk(&mut encoder, &chunk, used);
-                queue = lock(&self.queue);
-                queue.free.push(chunk.buffer);
+            if queue.needs_help() {
+                queue.active += 1;
+                while let Some((chunk, used)) = queue.filled.pop_front() {
+                    drop(queue);
+                    self.room.notify_one();
+                    self.write_chunk(&mut encoder, &chunk, used);
+                    queue = lock(&self.queue);
+                    queue.free.push(chunk.buffer);
+                    if queue.active > 1 && !queue.closed && queue.filled.len() < MANY_WAITING {
+                        break;
+                    }
+                }
+                queue.active -= 1;
             } else if queue.closed {
                 return;
             } else {
