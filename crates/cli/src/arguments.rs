@@ -114,6 +114,9 @@ pub struct Debugging {
     /// Instrument the first N blocks only
     #[arg(long, value_name = "N")]
     pub bisect: Option<u64>,
+    /// Compare the registers after each block with a native run, and stop at the first difference
+    #[arg(long)]
+    pub lockstep: bool,
 }
 
 /// Arguments of `derivgrind grad`.
@@ -329,9 +332,10 @@ mod tests {
         assert_eq!(directory.to_str(), Some("dir"));
         assert_eq!(words(&program.words), ["prog", "--bisect", "1"]);
         assert!(debugging.bisect.is_none());
-        let line = parse("derivgrind run --bisect 7 --trace t prog --trace u");
+        let line = parse("derivgrind run --bisect 7 --lockstep --trace t prog --trace u");
         let Some(Command::Run { program, debugging }) = line.command else { panic!("{line:?}") };
         assert_eq!(debugging.bisect, Some(7));
+        assert!(debugging.lockstep);
         assert_eq!(debugging.trace.unwrap().to_str(), Some("t"));
         assert_eq!(words(&program.words), ["prog", "--trace", "u"]);
         let line = parse("derivgrind grad --json -q prog --json");

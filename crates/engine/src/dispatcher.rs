@@ -6,6 +6,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use crate::cache;
 use crate::context::{Context, Gpr};
 use crate::hooks::{self, Hook};
+use crate::lockstep;
 use crate::memory::user;
 use crate::signal;
 use crate::syscall::{self, Next};
@@ -86,7 +87,9 @@ pub fn run_to_return(context: &mut Context, version: Version) -> bool {
 /// Enters the cache once and handles the exit, and further ones until the thread is between two blocks.
 fn step(context: &mut Context, deliver_signals: bool) -> Step {
     if deliver_signals && context.attention.load(Ordering::SeqCst) != 0 {
+        lockstep::interrupting();
         attend(context);
+        lockstep::interrupted(context);
     }
     let version = context.version;
     let (mut code, linkable) = {
@@ -103,11 +106,17 @@ fn step(context: &mut Context, deliver_signals: bool) -> Step {
         cache::remember(context, version, context.rip, code);
     }
     trace::block(context);
+    let mut execution = lockstep::enter(context);
     loop {
         let exit = enter(context, code);
+        let way = exit.map(|(_, exit)| exit);
+        lockstep::left(&mut execution, context, way.as_ref());
         match act(context, exit) {
             Step::Resume(resume) => code = resume,
-            step => return step,
+            step => {
+                lockstep::acted(execution, context, way.as_ref());
+                return step;
+            }
         }
     }
 }

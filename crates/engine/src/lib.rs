@@ -9,6 +9,7 @@ mod cpuid;
 pub mod dispatcher;
 pub mod hooks;
 pub mod loader;
+mod lockstep;
 pub mod memory;
 pub mod procfs;
 pub mod signal;
@@ -36,6 +37,9 @@ pub struct Options {
     /// Hand only so many blocks to the tool, the others are copied without instrumentation: to find by bisection the block whose
     /// instrumentation goes wrong.
     pub bisect: Option<u64>,
+    /// Compare the registers after each block with those of a native run of the same program, and stop at the first difference with
+    /// [`EXIT_ENGINE`]. Slow: blocks are not linked.
+    pub lockstep: bool,
     /// No messages of our own except errors.
     pub quiet: bool,
 }
@@ -79,9 +83,7 @@ static TOOL: OnceLock<Box<dyn Tool>> = OnceLock::new();
 
 /// The tool of this process.
 pub(crate) fn tool() -> &'static dyn Tool {
-    TOOL.get()
-        .expect("the tool is set before the application starts")
-        .as_ref()
+    TOOL.get().expect("the tool is set before the application starts").as_ref()
 }
 
 /// Loads `command[0]` with the arguments `command[1..]` and runs it in this process with this process's environment, descriptors and working
@@ -89,22 +91,15 @@ pub(crate) fn tool() -> &'static dyn Tool {
 ///
 /// # Errors
 /// If the program cannot be loaded, or the engine cannot be set up.
-pub fn run(
-    command: &[OsString],
-    options: &Options,
-    tool: Box<dyn Tool>,
-) -> Result<Infallible, Error> {
+pub fn run(command: &[OsString], options: &Options, tool: Box<dyn Tool>) -> Result<Infallible, Error> {
     if TOOL.set(tool).is_err() {
         return Err(Error::Setup("the engine runs once in a process".to_owned()));
     }
     memory::init(crate::tool().shadow_layers())?;
     if let Some(path) = &options.trace {
-        trace::start(path).map_err(|source| Error::Trace {
-            path: path.clone(),
-            source,
-        })?;
+        trace::start(path).map_err(|source| Error::Trace { path: path.clone(), source })?;
     }
-    cache::init(options.bisect, options.trace.is_none()).map_err(Error::Setup)?;
+    cache::init(options.bisect, options.trace.is_none() && !options.lockstep).map_err(Error::Setup)?;
     let start = loader::load(command, &loader::Options::inherited())?;
     let context = context::current();
     // SAFETY: the only reference to this thread's context; no application code runs yet.
@@ -112,6 +107,10 @@ pub fn run(
     dispatcher::prepare(context);
     context.rip = start.rip;
     context.set_reg(context::Gpr::Rsp, start.rsp);
+    if options.lockstep {
+        lockstep::start(context, options.quiet)
+            .map_err(|error| Error::Setup(format!("cannot start the native process to compare with: {error}")))?;
+    }
     thread::adopt_main(context);
     signal::init();
     dispatcher::run(context);

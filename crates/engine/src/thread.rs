@@ -266,6 +266,7 @@ pub(crate) fn finish_process(context: &mut Context) {
     static FINISHED: AtomicBool = AtomicBool::new(false);
     let borrows = !context.thread.is_null() && state(context).borrows_memory.get();
     if !borrows && !FINISHED.swap(true, Ordering::SeqCst) {
+        crate::lockstep::end("");
         crate::tool().process_exit(context);
     }
 }

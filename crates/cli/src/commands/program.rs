@@ -27,7 +27,12 @@ pub fn run(program: &[OsString], debugging: &Debugging, quiet: bool) -> Outcome 
 }
 
 fn start(program: &[OsString], debugging: &Debugging, quiet: bool, tool: Box<dyn Tool>) -> Outcome {
-    let options = Options { trace: debugging.trace.clone(), bisect: debugging.bisect, quiet };
+    let options = Options {
+        trace: debugging.trace.clone(),
+        bisect: debugging.bisect,
+        lockstep: debugging.lockstep,
+        quiet,
+    };
     match derivgrind_engine::run(program, &options, tool) {
         Err(error) => Err(not_started(&error)),
     }

@@ -167,6 +167,7 @@ pub fn is_constant(range: Range<u64>) -> bool {
 
 /// Makes the shadow of `length` bytes from `start` zero, in all layers. Unmapped parts are skipped.
 pub fn clear_shadow(start: u64, length: u64) {
+    crate::lockstep::written(start, length);
     let layers = shadow_layers();
     if layers == 0 || length == 0 || start >= APP_END {
         return;

@@ -64,6 +64,7 @@ pub fn read_bytes(address: u64, into: &mut [u8]) -> Result<(), Fault> {
 /// Writes bytes to application memory.
 pub fn write_bytes(address: u64, bytes: &[u8]) -> Result<(), Fault> {
     check_window(address, bytes.len())?;
+    crate::lockstep::written(address, bytes.len() as u64);
     // SAFETY: the destination lies in the application window, which holds no Rust objects; the routine stops at a fault.
     let copy = || unsafe { derivgrind_copy(address as *mut u8, bytes.as_ptr(), bytes.len()) };
     let mut rest = copy();

@@ -117,7 +117,7 @@ pub(crate) fn pass(context: &mut Context, number: i64, arguments: Arguments) -> 
     }
     match outcome {
         Ok(value) => {
-            if crate::memory::shadow_layers() != 0 {
+            if crate::memory::shadow_layers() != 0 || crate::lockstep::is_active() {
                 writes::clear(number, &arguments, value);
             }
             Outcome::Value(value)

@@ -7,6 +7,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 use super::client_request::{self, Request};
 use super::liveness;
 use super::registers::RegisterSet;
+use crate::lockstep;
 use crate::memory;
 
 /// Longest block, in instructions. Long straight-line code is cut, so that side tables stay small and a queued signal waits
@@ -142,6 +143,11 @@ impl Block {
                 return;
             }
             let instruction = decoder.decode();
+            let alone = lockstep::stands_alone(&instruction);
+            if alone && !self.instructions.is_empty() {
+                self.end = BlockEnd::FallThrough(address);
+                return;
+            }
             let next = instruction.next_ip();
             let truncated = instruction.is_invalid() && bytes.len() < 15;
             let end_here = if truncated {
@@ -173,6 +179,9 @@ impl Block {
             }
             self.body = self.instructions.len();
             address = next;
+            if alone {
+                break;
+            }
         }
         self.end = BlockEnd::FallThrough(address);
     }

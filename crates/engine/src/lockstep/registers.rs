@@ -1,0 +1,156 @@
+//! Registers of the application, as the engine has them and as the processor has them.
+
+use iced_x86::RflagsBits;
+
+use super::vectors::Vectors;
+use crate::context::Context;
+
+/// All registers that a program can see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Registers {
+    /// By hardware number.
+    pub general: [u64; 16],
+    pub rip: u64,
+    pub rflags: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+    pub vectors: Vectors,
+}
+
+/// How many 64-bit words stand before the vector registers when they are sent.
+pub(super) const WORDS: usize = 20;
+
+/// Names by hardware number.
+const NAMES: [&str; 16] = [
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+];
+
+/// Status and direction flags: as the processor has them, as iced has them, and their names.
+const FLAGS: [(u64, u32, &str); 7] = [
+    (1 << 0, RflagsBits::CF, "CF"),
+    (1 << 2, RflagsBits::PF, "PF"),
+    (1 << 4, RflagsBits::AF, "AF"),
+    (1 << 6, RflagsBits::ZF, "ZF"),
+    (1 << 7, RflagsBits::SF, "SF"),
+    (1 << 10, RflagsBits::DF, "DF"),
+    (1 << 11, RflagsBits::OF, "OF"),
+];
+
+/// The processor's bits for flags in iced's form.
+pub(super) fn flag_bits(flags: u32) -> u64 {
+    FLAGS.iter().filter(|(_, iced, _)| flags & iced != 0).fold(0, |bits, flag| bits | flag.0)
+}
+
+/// A register with two values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub register: String,
+    pub native: String,
+    pub engine: String,
+}
+
+impl Registers {
+    /// The application's registers as the engine has them, with RIP where the application stands.
+    pub(super) fn of(context: &Context, rip: u64) -> Registers {
+        Registers {
+            general: context.gpr,
+            rip,
+            rflags: context.rflags,
+            fs_base: context.fs_base,
+            gs_base: context.gs_base,
+            vectors: Vectors::normalised(&context.vector_state),
+        }
+    }
+
+    pub(super) fn words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        words[..16].copy_from_slice(&self.general);
+        words[16..].copy_from_slice(&[self.rip, self.rflags, self.fs_base, self.gs_base]);
+        words
+    }
+
+    pub(super) fn from_words(words: &[u64; WORDS], vectors: Vectors) -> Registers {
+        let mut general = [0; 16];
+        general.copy_from_slice(&words[..16]);
+        let [rip, rflags, fs_base, gs_base] = [words[16], words[17], words[18], words[19]];
+        Registers { general, rip, rflags, fs_base, gs_base, vectors }
+    }
+
+    /// The value of a general register, empty for any other.
+    pub(super) fn value(&self, register: &str) -> String {
+        let number = NAMES.iter().position(|name| *name == register);
+        number.map_or_else(String::new, |number| format!("{:#018x}", self.general[number]))
+    }
+
+    /// What is not the same as `engine` has it, of the flags only those in `flags`.
+    pub(super) fn differences(&self, engine: &Registers, flags: u64) -> Vec<Difference> {
+        let mut found = Vec::new();
+        let names = NAMES.into_iter().chain(["rip", "rflags", "fs base", "gs base"]);
+        for ((name, native), engine) in names.zip(self.words()).zip(engine.words()) {
+            let (native, engine) = if name == "rflags" {
+                if (native ^ engine) & flags == 0 {
+                    continue;
+                }
+                (flag_names(native & flags), flag_names(engine & flags))
+            } else {
+                (format!("{native:#018x}"), format!("{engine:#018x}"))
+            };
+            if native != engine {
+                found.push(Difference { register: name.to_owned(), native, engine });
+            }
+        }
+        let vectors = self.vectors.differences(&engine.vectors).into_iter();
+        found.extend(vectors.map(|(register, native, engine)| Difference {
+            register,
+            native: hexadecimal(native),
+            engine: hexadecimal(engine),
+        }));
+        found
+    }
+}
+
+fn flag_names(flags: u64) -> String {
+    let names: Vec<&str> = FLAGS.iter().filter(|flag| flags & flag.0 != 0).map(|flag| flag.2).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+}
+
+/// Bytes as one number, the most significant first.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+    format!("0x{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers() -> Registers {
+        let words = std::array::from_fn(|n| n as u64);
+        Registers::from_words(&words, Vectors::normalised(&[]))
+    }
+
+    #[test]
+    fn words_and_back() {
+        assert_eq!(Registers::from_words(&registers().words(), Vectors::normalised(&[])), registers());
+    }
+
+    #[test]
+    fn only_the_flags_asked_for_are_compared() {
+        let carry = flag_bits(RflagsBits::CF);
+        let zero = flag_bits(RflagsBits::ZF);
+        let one = Registers { rflags: carry | 0x202, ..registers() };
+        let other = Registers { rflags: zero | 0x246, ..registers() };
+        assert_eq!(one.differences(&other, 0), []);
+        let [difference] = &one.differences(&other, carry)[..] else { panic!("one difference") };
+        assert_eq!((difference.native.as_str(), difference.engine.as_str()), ("CF", "none"));
+    }
+
+    #[test]
+    fn differences_are_named_in_order() {
+        let mut other = registers();
+        other.general[15] = 0;
+        other.rip = 0;
+        let names: Vec<_> = registers().differences(&other, u64::MAX).into_iter().map(|it| it.register).collect();
+        assert_eq!(names, ["r15", "rip"]);
+    }
+}

@@ -1,0 +1,246 @@
+//! The comparing process: drives the native process by what the engine has done, and compares.
+
+use std::io::{self, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+
+use super::event::{Event, Run};
+use super::native::{Native, Stop};
+use super::registers::Registers;
+use super::report::{Finding, Objects};
+use super::{Answer, close_all_except, descriptor};
+use crate::memory;
+
+/// Longest instruction, in bytes.
+const LONGEST: usize = 15;
+/// The standard error stream: what is left of the program's descriptors.
+const STANDARD_ERROR: i32 = 2;
+
+/// Starts the comparing process, which starts the native one.
+///
+/// # Errors
+/// If the process cannot be made. What fails in it is reported by it.
+pub(super) fn start(stream: UnixStream, quiet: bool) -> io::Result<()> {
+    // SAFETY: only this thread of ours exists that holds locks of the engine; libc keeps its allocator usable in the child.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // SAFETY: forks again and ends the process in between, so that the comparing process is nobody's child here.
+            match unsafe { libc::fork() } {
+                0 => main(stream, quiet),
+                _ => end(),
+            }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` is ours.
+            while unsafe { libc::waitpid(child, &mut status, 0) } < 0
+                && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+            {}
+            Ok(())
+        }
+    }
+}
+
+fn end() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(0) }
+}
+
+fn main(mut stream: UnixStream, quiet: bool) -> ! {
+    // Keys pressed in the terminal are for the program.
+    // SAFETY: has no preconditions.
+    unsafe { libc::setsid() };
+    close_all_except(&[STANDARD_ERROR, descriptor(&stream)]);
+    let answer = match follow(&mut stream, quiet) {
+        Ok(answer) => answer,
+        Err(error) => {
+            crate::report(&format!("lock-step: cannot follow the native process: {error}; the program goes on without it"));
+            Answer::Lost
+        }
+    };
+    let _ = stream.write_all(&[answer.to_byte()]);
+    end()
+}
+
+/// Follows the engine to the end, or to a difference.
+fn follow(stream: &mut UnixStream, quiet: bool) -> io::Result<Answer> {
+    let mut tracer = Tracer::new()?;
+    let mut events = BufReader::with_capacity(1 << 16, stream.try_clone()?);
+    while let Some(event) = Event::read(&mut events)? {
+        match event {
+            Event::Wait => stream.write_all(&[Answer::Equal.to_byte()])?,
+            Event::End { reason } => {
+                if !(quiet && reason.is_empty()) {
+                    crate::report(&summary(tracer.blocks, &reason));
+                }
+                return Ok(Answer::Equal);
+            }
+            Event::Run(run, registers) => {
+                if let Some(finding) = tracer.compare(run, &registers)? {
+                    crate::report(&finding.text(&tracer.native, &tracer.objects));
+                    return Ok(Answer::Different);
+                }
+            }
+            other => tracer.repeat(other)?,
+        }
+    }
+    // The engine has ended without a word: it has said itself what was wrong.
+    crate::report(&summary(tracer.blocks, "the process has ended"));
+    Ok(Answer::Lost)
+}
+
+fn summary(blocks: u64, reason: &str) -> String {
+    if reason.is_empty() {
+        return format!("lock-step: {blocks} blocks, no difference");
+    }
+    format!("lock-step: {blocks} blocks, no difference; not compared any further: {reason}")
+}
+
+struct Tracer {
+    native: Native,
+    objects: Objects,
+    /// Blocks that have been compared.
+    blocks: u64,
+    /// Registers after the last of them.
+    last: Registers,
+}
+
+impl Tracer {
+    fn new() -> io::Result<Tracer> {
+        let native = Native::start()?;
+        // The engine does not execute code where it was loaded.
+        for mapping in memory::mappings().into_iter().filter(|mapping| mapping.protection.execute) {
+            let writable = if mapping.protection.write { libc::PROT_WRITE } else { 0 };
+            let protection = libc::PROT_READ | libc::PROT_EXEC | writable;
+            let length = mapping.end - mapping.start;
+            native.call(libc::SYS_mprotect, [mapping.start, length, protection as u64, 0, 0, 0])?;
+        }
+        let last = native.registers()?;
+        Ok(Tracer { native, objects: Objects::loaded(), blocks: 0, last })
+    }
+
+    /// Repeats what is not the execution of instructions.
+    fn repeat(&mut self, event: Event) -> io::Result<()> {
+        let native = &self.native;
+        match event {
+            Event::Adopt(registers) => {
+                native.set_registers(&registers)?;
+                self.last = registers;
+            }
+            Event::Map { start, length, protection, origin } => {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+                native.call(libc::SYS_mmap, [start, length, protection, flags as u64, u64::MAX, 0])?;
+                self.objects.mapped(start, length, origin);
+            }
+            Event::Unmap { start, length } => {
+                native.call(libc::SYS_munmap, [start, length, 0, 0, 0, 0])?;
+                self.objects.mapped(start, length, None);
+            }
+            Event::Protect { start, length, protection } => {
+                native.call(libc::SYS_mprotect, [start, length, protection, 0, 0, 0])?;
+            }
+            Event::Remap { start, old_length, new_length, flags, target } => {
+                // Where the engine has moved it to is a fixed address here.
+                let kept = flags & !(libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE) as u64;
+                let fixed = (libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE) as u64;
+                let flags = if target == start { kept } else { kept | fixed };
+                native.call(libc::SYS_mremap, [start, old_length, new_length, flags, target, 0])?;
+            }
+            Event::Advise { start, length, advice } => {
+                // Parts that are not mapped fail here as they did there.
+                let _ = native.call(libc::SYS_madvise, [start, length, advice, 0, 0, 0]);
+            }
+            Event::Write { address, bytes } => native.write(address, &bytes)?,
+            Event::Run(..) | Event::Wait | Event::End { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Executes natively what the engine has executed, and compares.
+    fn compare(&mut self, run: Run, engine: &Registers) -> io::Result<Option<Finding>> {
+        self.blocks += 1;
+        let from = self.last.rip;
+        let instructions = self.decode(from, run.count as usize);
+        let mut stop = self.execute(&instructions, from, &run)?;
+        if run.fault && stop == Stop::There {
+            stop = self.repeat_string(&run, engine)?;
+        }
+        let native = self.native.registers()?;
+        let differences = native.differences(engine, run.flags);
+        if stop == Stop::There && differences.is_empty() {
+            self.last = native;
+            return Ok(None);
+        }
+        let signal = if let Stop::Signal(signal) = stop { Some(signal) } else { None };
+        let before = self.last.clone();
+        Ok(Some(Finding { number: self.blocks, run, from, before, differences, signal }))
+    }
+
+    /// The next `count` instructions as the native process has them in memory.
+    fn decode(&self, address: u64, count: usize) -> Vec<Instruction> {
+        let mut bytes = vec![0; count * LONGEST];
+        let length = self.native.read(address, &mut bytes);
+        let decoder = Decoder::with_ip(64, &bytes[..length], address, DecoderOptions::NONE);
+        decoder.into_iter().take(count).collect()
+    }
+
+    /// Executes instructions that follow each other. Only the last one may transfer control.
+    fn execute(&self, instructions: &[Instruction], from: u64, run: &Run) -> io::Result<Stop> {
+        let Some(last) = instructions.last() else { return Ok(Stop::There) };
+        let inside = from..=last.ip();
+        let targets = targets(last);
+        if !targets.is_empty() && targets.iter().all(|target| !inside.contains(target)) {
+            // A target without memory is no place for a breakpoint.
+            if let Some(stop) = self.native.run_to(&targets)? {
+                return Ok(stop);
+            }
+        }
+        if from != last.ip() {
+            match self.native.run_to(&[last.ip()])? {
+                Some(Stop::There) => {}
+                Some(stop) => return Ok(stop),
+                None => return Err(io::Error::other(format!("no code at {:#x}, block {:#x}", last.ip(), run.block))),
+            }
+        }
+        loop {
+            let stop = self.native.step()?;
+            // A repeated string instruction stops after each iteration.
+            if stop != Stop::There || !is_repeated(last) || self.native.position()?.0 != last.ip() {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// A fault in the middle of a repeated string instruction: as many iterations as the engine has done.
+    fn repeat_string(&self, run: &Run, engine: &Registers) -> io::Result<Stop> {
+        const RCX: usize = 1;
+        let repeated = self.decode(run.stop, 1).first().is_some_and(is_repeated);
+        let mut stop = Stop::There;
+        while repeated && stop == Stop::There {
+            let (rip, rcx) = self.native.position()?;
+            if rip != run.stop || rcx == engine.general[RCX] {
+                break;
+            }
+            stop = self.native.step()?;
+        }
+        Ok(stop)
+    }
+}
+
+/// Where an instruction can lead to, unless that is known only when it is executed.
+fn targets(instruction: &Instruction) -> Vec<u64> {
+    match instruction.flow_control() {
+        FlowControl::Next => vec![instruction.next_ip()],
+        FlowControl::UnconditionalBranch | FlowControl::Call if instruction.near_branch_target() != 0 => {
+            vec![instruction.near_branch_target()]
+        }
+        FlowControl::ConditionalBranch => vec![instruction.near_branch_target(), instruction.next_ip()],
+        _ => Vec::new(),
+    }
+}
+
+fn is_repeated(instruction: &Instruction) -> bool {
+    instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+}
