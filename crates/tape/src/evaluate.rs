@@ -105,6 +105,11 @@ impl<'a> Sweep<'a> {
     /// See [`Tape::forward`].
     pub fn forward(&self, input_dots: &[impl AsRef<[f64]>]) -> Result<Vec<Vec<f64>>> {
         self.check_seeds(input_dots, self.tape.inputs.len(), "dot values", "inputs")?;
+        if self.tape.records() < self.tape.index_limit {
+            // What uses an index that is not on the tape must not look as if it did not depend on anything. The reverse sweep notices
+            // that on its way.
+            self.tape.validate()?;
+        }
         self.passes(input_dots, |seeds, done, results| match seeds.len() {
             1 => self.forward_pass::<1>(seeds, done, results),
             2 => self.forward_pass::<2>(seeds, done, results),
@@ -203,20 +208,12 @@ impl<'a> Sweep<'a> {
         let mut dots = Adjoint::<LANES>::new(tape.index_limit)?;
         let values = dots.values();
         scatter(values, &tape.inputs, seeds);
-        let mut processed = 0;
         tape.stream(Direction::Forward, self.decoders, |block, run: &Run| {
-            // What uses an index that is not on the tape must not look as if it did not depend on anything.
-            values[processed..block.first_index as usize].fill([f64::NAN; LANES]);
             propagate::dots(values, run);
-            processed = block.index_limit() as usize;
             self.report(&mut progress, block.records);
             Ok(true)
         })?;
         let output_dots: Vec<[f64; LANES]> = tape.outputs.iter().map(|index| values[*index as usize]).collect();
-        let gaps = tape.records() < tape.index_limit;
-        if gaps && output_dots.iter().flatten().any(|dot| dot.is_nan()) {
-            tape.validate()?;
-        }
         gather(results, seeds.len(), &output_dots);
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::error::{Result, TapeError};
 use crate::exchange;
@@ -29,6 +30,8 @@ pub struct Tape {
     pub(crate) outputs: Vec<u64>,
     /// Which file is incomplete, and why.
     pub(crate) incomplete: Option<(PathBuf, String)>,
+    /// Set when the whole tape has been found valid.
+    pub(crate) valid: OnceLock<()>,
 }
 
 /// One file with blocks.
@@ -97,6 +100,7 @@ impl Tape {
             inputs: Vec::new(),
             outputs: Vec::new(),
             incomplete: None,
+            valid: OnceLock::new(),
         };
         let mut member = process;
         // Limits of what a member contributes: all of the process itself, less and less of its ancestors.
