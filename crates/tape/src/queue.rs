@@ -259,11 +259,14 @@ impl Recording {
     /// Keeps the first failure; from now on everything is dropped.
     fn fail(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
-        self.failed.store(true, Ordering::Relaxed);
+        self.failed.store(true, Ordering::Release);
         self.room.notify_all();
     }
 
     pub(crate) fn error(&self) -> Option<TapeError> {
+        if !self.failed.load(Ordering::Acquire) {
+            return None;
+        }
         lock(&self.failure).as_ref().map(Failure::error)
     }
 
