@@ -139,8 +139,6 @@ pub fn current() -> *mut Context {
 pub fn fs_offset() -> i64 {
     let fs: u64;
     // SAFETY: the first word of the host's thread control block holds its own address (amd64 psABI, TLS variant II).
-    unsafe {
-        std::arch::asm!("mov {}, fs:[0]", out(reg) fs, options(nostack, readonly, preserves_flags))
-    };
+    unsafe { std::arch::asm!("mov {}, fs:[0]", out(reg) fs, options(nostack, readonly, preserves_flags)) };
     current() as i64 - fs as i64
 }

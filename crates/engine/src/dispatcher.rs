@@ -95,10 +95,10 @@ fn step(context: &mut Context, deliver_signals: bool) -> Step {
     let (mut code, linkable) = {
         let mut cache = cache::lock();
         let found = cache.find_or_translate(context.rip, version);
-        if let Some(number) = context.link_from.take() {
-            if found.1 {
-                cache.link(number.get() - 1, context.rip, version);
-            }
+        if let Some(number) = context.link_from.take()
+            && found.1
+        {
+            cache.link(number.get() - 1, context.rip, version);
         }
         found
     };
@@ -180,11 +180,9 @@ fn act(context: &mut Context, exit: Option<(u64, Exit)>) -> Step {
         ExitKind::Helper { helper, payload, address, resume } => {
             context.rip = address;
             let generation = cache::lock().generation();
-            if helper(context, payload) == HelperNext::Resume {
-                if cache::lock().generation() == generation {
-                    return Step::Resume(resume);
-                }
-                // The block is gone: execute its instruction anew, with its helper.
+            // A block that is gone meanwhile executes its instruction anew, with its helper.
+            if helper(context, payload) == HelperNext::Resume && cache::lock().generation() == generation {
+                return Step::Resume(resume);
             }
         }
     }

@@ -12,9 +12,7 @@ static TRACE: OnceLock<Mutex<BufWriter<File>>> = OnceLock::new();
 /// Opens the trace.
 pub(crate) fn start(path: &Path) -> io::Result<()> {
     let file = File::create(path)?;
-    TRACE
-        .set(Mutex::new(BufWriter::new(file)))
-        .map_err(|_| io::Error::other("already tracing"))
+    TRACE.set(Mutex::new(BufWriter::new(file))).map_err(|_| io::Error::other("already tracing"))
 }
 
 /// Notes that a block is about to be executed. Written out at once, so that the last line is there even if the process dies.
@@ -22,10 +20,5 @@ pub(crate) fn block(context: &Context) {
     let Some(trace) = TRACE.get() else { return };
     let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
     // A full disk ends the trace, not the program.
-    let _ = writeln!(
-        trace,
-        "{} {:#x} v{}",
-        context.tid, context.rip, context.version.0
-    )
-    .and_then(|()| trace.flush());
+    let _ = writeln!(trace, "{} {:#x} v{}", context.tid, context.rip, context.version.0).and_then(|()| trace.flush());
 }

@@ -126,16 +126,16 @@ fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Labe
     let (registers, cursor) = ([emitter.scratch(0), emitter.scratch(1)], emitter.scratch(3));
     emitter.cold(move |emitter| {
         let slot = |k: usize| field(offset_of!(Fields, slow) + 8 * k);
-        for k in 0..2 {
-            if active[k] {
-                emitter.asm().store(slot(k), registers[k]);
+        for (k, (register, active)) in registers.into_iter().zip(active).enumerate() {
+            if active {
+                emitter.asm().store(slot(k), register);
             } else {
                 emitter.asm().store_constant(slot(k), 0);
             }
         }
         emitter.call_helper_here(helpers::slow_record, 0);
-        for k in 0..2 {
-            emitter.asm().load(registers[k], slot(k));
+        for (k, register) in registers.into_iter().enumerate() {
+            emitter.asm().load(register, slot(k));
         }
         emitter.asm().load(cursor, field(offset_of!(Fields, cursor)));
         emitter.asm().jump(retry);
@@ -148,7 +148,7 @@ pub(super) fn vectors_for(format: Format, place: Place) -> usize {
         Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) => {
             let within = offset % shadow::VECTOR_BYTES;
             match format {
-                Format::Binary32 if within % 16 != 0 => 2,
+                Format::Binary32 if !within.is_multiple_of(16) => 2,
                 _ if within >= 16 => 1,
                 _ => 0,
             }

@@ -98,7 +98,7 @@ fn looks_wide(thread: &mut Thread<'_>, variable: u64, index: u64) -> bool {
     // Zero looks the same in both formats. A binary32 neighbour that has an index already must keep it.
     let mut neighbour = [0; 4];
     shadow_address::read(variable.wrapping_add(4), &mut neighbour);
-    variable % 8 == 0 && neighbour == [0; 4]
+    variable.is_multiple_of(8) && neighbour == [0; 4]
 }
 
 /// `NEW_INDEX(struct of pointers: index1, index2, diff1, diff2, new index, value)`

@@ -215,4 +215,4 @@ pub(super) fn finish() {
     }
 }
 
-const _: () = assert!(offset_of!(Context, tool) % 64 == 0 && FIELDS % 64 == 0);
+const _: () = assert!(offset_of!(Context, tool).is_multiple_of(64) && FIELDS.is_multiple_of(64));

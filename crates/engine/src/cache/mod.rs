@@ -85,11 +85,7 @@ impl std::ops::DerefMut for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         // SAFETY: the context of the calling thread; the flag is only used by this thread and its signal handlers.
-        unsafe {
-            (*context::current())
-                .in_cache
-                .fetch_sub(1, Ordering::SeqCst)
-        };
+        unsafe { (*context::current()).in_cache.fetch_sub(1, Ordering::SeqCst) };
     }
 }
 
@@ -100,9 +96,7 @@ impl Drop for Locked {
 pub(crate) fn init(bisect: Option<u64>, linking: bool) -> Result<(), String> {
     let mut region = Region::new(REGION_BYTES)?;
     let trampolines = translate::trampolines::install(region.address());
-    region
-        .append(&trampolines)
-        .expect("the region is larger than the trampolines");
+    region.append(&trampolines).expect("the region is larger than the trampolines");
     let cache = Cache {
         region,
         blocks: Vec::new(),
@@ -115,22 +109,14 @@ pub(crate) fn init(bisect: Option<u64>, linking: bool) -> Result<(), String> {
         diverted: Vec::with_capacity(signals::DIVERSIONS),
         generation: 0,
     };
-    CACHE
-        .set(Mutex::new(cache))
-        .map_err(|_| "the engine runs once in a process".to_owned())
+    CACHE.set(Mutex::new(cache)).map_err(|_| "the engine runs once in a process".to_owned())
 }
 
 /// Locks the cache.
 pub(crate) fn lock() -> Locked {
     // SAFETY: as in `Locked::drop`.
-    unsafe {
-        (*context::current())
-            .in_cache
-            .fetch_add(1, Ordering::SeqCst)
-    };
-    let mutex = CACHE
-        .get()
-        .expect("the cache is made before the application starts");
+    unsafe { (*context::current()).in_cache.fetch_add(1, Ordering::SeqCst) };
+    let mutex = CACHE.get().expect("the cache is made before the application starts");
     Locked(mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -150,18 +136,9 @@ impl Cache {
         let tool = crate::tool();
         let block = Block::decode(address, tool.scratch(version));
         let source = block.range();
-        let instrumented = self
-            .bisect
-            .is_none_or(|limit| (self.blocks.len() as u64) < limit);
+        let instrumented = self.bisect.is_none_or(|limit| (self.blocks.len() as u64) < limit);
         let first_exit = self.exits.len() as u64;
-        let translation = translate::translate(
-            tool,
-            &block,
-            version,
-            self.region.address(),
-            first_exit,
-            instrumented,
-        );
+        let translation = translate::translate(tool, &block, version, self.region.address(), first_exit, instrumented);
         let Some(code) = self.region.append(&translation.code) else {
             self.flush();
             return self.translate(key);
@@ -218,8 +195,7 @@ impl Cache {
         let ExitKind::Branch { patch, .. } = self.exits[number as usize].kind else {
             return;
         };
-        self.region
-            .patch_displacement(patch, self.blocks[block].code);
+        self.region.patch_displacement(patch, self.blocks[block].code);
         self.blocks[block].incoming.push(number);
     }
 
@@ -252,10 +228,10 @@ impl Cache {
         let key = block.key;
         for exit in std::mem::take(&mut block.incoming) {
             let exit = self.exits[exit as usize];
-            if let ExitKind::Branch { patch, target } = exit.kind {
-                if (target, exit.version) == key {
-                    self.region.patch_displacement(patch, exit.stub);
-                }
+            if let ExitKind::Branch { patch, target } = exit.kind
+                && (target, exit.version) == key
+            {
+                self.region.patch_displacement(patch, exit.stub);
             }
         }
         self.by_key.remove(&key);
@@ -264,12 +240,8 @@ impl Cache {
     fn invalidate(&mut self, start: u64, end: u64) {
         let mut stale = Vec::new();
         if pages(start, end).count() > self.by_page.len() {
-            stale.extend(
-                (0..self.blocks.len())
-                    .filter(|&number| overlaps(self.blocks[number].source, (start, end))),
-            );
-            self.by_page
-                .retain(|&page, _| page + PAGE <= start || page >= end);
+            stale.extend((0..self.blocks.len()).filter(|&number| overlaps(self.blocks[number].source, (start, end))));
+            self.by_page.retain(|&page, _| page + PAGE <= start || page >= end);
         } else {
             for page in pages(start, end) {
                 if let Some(numbers) = self.by_page.remove(&page) {
@@ -290,8 +262,7 @@ impl Cache {
         }
         for number in kept {
             let source = self.blocks[number].source;
-            for page in pages(source.0, source.1).filter(|page| page + PAGE > start && *page < end)
-            {
+            for page in pages(source.0, source.1).filter(|page| page + PAGE > start && *page < end) {
                 self.by_page.entry(page).or_default().push(number);
             }
         }

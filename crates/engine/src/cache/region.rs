@@ -26,16 +26,10 @@ impl Region {
         };
         if address == libc::MAP_FAILED {
             let error = std::io::Error::last_os_error();
-            return Err(format!(
-                "cannot reserve {length} bytes of executable memory for the code cache: {error}"
-            ));
+            return Err(format!("cannot reserve {length} bytes of executable memory for the code cache: {error}"));
         }
         let start = address as u64;
-        Ok(Region {
-            start,
-            end: start + length as u64,
-            next: start,
-        })
+        Ok(Region { start, end: start + length as u64, next: start })
     }
 
     /// Where the next code will be put.
@@ -62,7 +56,7 @@ impl Region {
 
     /// Changes the aligned 32-bit displacement at `at` to lead to `target`.
     pub(super) fn patch_displacement(&self, at: u64, target: u64) {
-        debug_assert!((self.start..self.end).contains(&at) && at % 4 == 0);
+        debug_assert!((self.start..self.end).contains(&at) && at.is_multiple_of(4));
         let displacement = target.wrapping_sub(at + 4) as i32;
         // SAFETY: an aligned displacement inside this region. One aligned store: other threads see the old or the new target, and
         // both lead to code that is never overwritten while they run.

@@ -30,11 +30,11 @@ pub unsafe fn request_exit(ucontext: *mut libc::ucontext_t, context: *mut Contex
     let mut cache = lock();
     // SAFETY: as the caller promises.
     let (pc, jump) = unsafe { (instruction_pointer(ucontext), (*context).jump) };
-    if let Some(number) = cache.block_at(pc) {
-        if let Some(miss) = cache.divert(number, pc) {
-            // SAFETY: as the caller promises; at `hit` the registers are as `miss` expects them.
-            unsafe { set_instruction_pointer(ucontext, miss) };
-        }
+    if let Some(number) = cache.block_at(pc)
+        && let Some(miss) = cache.divert(number, pc)
+    {
+        // SAFETY: as the caller promises; at `hit` the registers are as `miss` expects them.
+        unsafe { set_instruction_pointer(ucontext, miss) };
     }
     // The block that is being entered, or that an indirect branch is just jumping to.
     if let Some(number) = cache.block_at(jump) {

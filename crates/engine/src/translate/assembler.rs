@@ -142,7 +142,7 @@ impl Assembler {
     }
 
     fn align_after(&mut self, opcode_bytes: u64) {
-        while (self.address() + opcode_bytes) % 4 != 0 {
+        while !(self.address() + opcode_bytes).is_multiple_of(4) {
             self.code.push(0x90);
         }
     }
