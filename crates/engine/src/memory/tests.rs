@@ -153,7 +153,9 @@ fn clearing_respects_byte_bounds_small_and_large() {
     let _lock = address_space();
     const LENGTH: u64 = 1 << 20;
     let start = map_anonymous(LENGTH);
-    for (from, to) in [(0x1003, 0x1015), (0x1003, 0x3016), (0x1018, 0x1038), (0x1003, LENGTH - 0x1ffd)] {
+    for (from, to) in
+        [(0x1003, 0x1015), (0x1003, 0x3016), (0x1018, 0x1038), (0x1000, 0x1024), (0x1003, LENGTH - 0x1ffd)]
+    {
         for address in (start..start + LENGTH).step_by(8) {
             set_shadow(address, u64::MAX - 1);
         }
