@@ -129,7 +129,7 @@ impl Repeat<'_> {
             let possible = ((self.records.len() - position) / period).min(batch);
             let mut rows = possible;
             for (number, column) in self.rows.columns.iter().enumerate() {
-                rows = column.matching_rows(&self.records[..position + rows * period], position + number, period);
+                rows = column.matching_rows(self.records, position + number, period, rows);
                 if rows == 0 {
                     return position;
                 }
@@ -154,40 +154,81 @@ impl UsedForm {
     /// index 0.
     #[inline(always)]
     fn differs(&self, record: &Record, expected: [u64; 2]) -> u64 {
-        let first = (record.operand1 ^ expected[0]) & self.compared[0];
-        let second = (record.operand2 ^ expected[1]) & self.compared[1];
+        let [first, second] = differences(record, expected, self.compared);
         let vanished = |word: u64, active: bool| u64::from(active && word & INDEX_MASK == 0);
         first | second | vanished(record.operand1, self.active[0]) | vanished(record.operand2, self.active[1])
     }
 }
 
+/// The compared bits in which the operand words are not what is expected.
+#[inline(always)]
+fn differences(record: &Record, expected: [u64; 2], compared: [u64; 2]) -> [u64; 2] {
+    [(record.operand1 ^ expected[0]) & compared[0], (record.operand2 ^ expected[1]) & compared[1]]
+}
+
 impl Column {
-    /// In how many rows the record is what is expected, the first row's being at `position`. All rows are in `records`.
+    /// In how many rows, at most `rows`, the record is what is expected, the first row's being at `position`.
     #[inline]
-    fn matching_rows(&self, records: &[Record], position: usize, period: usize) -> usize {
+    fn matching_rows(&self, records: &[Record], position: usize, period: usize, rows: usize) -> usize {
+        if self.form.sourced == [0; 2] {
+            self.matching::<false>(records, position, period, rows)
+        } else {
+            self.matching::<true>(records, position, period, rows)
+        }
+    }
+
+    #[inline(always)]
+    fn matching<const SOURCED: bool>(&self, records: &[Record], position: usize, period: usize, rows: usize) -> usize {
+        /// Rows whose differences are looked at together.
+        const GROUP: usize = 4;
         let form = &self.form;
         let before = &records[position - period];
+        let rows = rows.min(self.rows_until_zero(before));
         let mut expected = [before.operand1, before.operand2];
-        let column = records[position..].iter().step_by(period);
-        if form.sourced == [0; 2] {
-            for (row, record) in column.enumerate() {
-                expected = both(|k| expected[k].wrapping_add(form.strides[k]));
-                if form.differs(record, expected) != 0 {
-                    return row;
+        let differences_in = |row: usize, expected: &mut [u64; 2]| {
+            let place = position + row * period;
+            let record = &records[place];
+            *expected = both(|k| expected[k].wrapping_add(form.strides[k]));
+            let mut different = differences(record, *expected, form.compared);
+            if SOURCED {
+                for slot in 0..2 {
+                    let source = &records[place - self.back[slot]];
+                    let wrong = value(record, slot) ^ value(source, form.sources[slot].slot());
+                    different[slot] |= wrong & form.sourced[slot];
                 }
             }
-        } else {
-            for (row, record) in column.enumerate() {
-                expected = both(|k| expected[k].wrapping_add(form.strides[k]));
-                let wrong = both(|slot| {
-                    let source = &records[position + row * period - self.back[slot]];
-                    (value(record, slot) ^ value(source, form.sources[slot].slot())) & form.sourced[slot]
-                });
-                if form.differs(record, expected) | wrong[0] | wrong[1] != 0 {
-                    return row;
-                }
+            different
+        };
+        let mut row = 0;
+        while row + GROUP <= rows {
+            let mut next = expected;
+            let mut different = [0; 2];
+            for k in 0..GROUP {
+                let found = differences_in(row + k, &mut next);
+                different = both(|k| different[k] | found[k]);
             }
+            if different[0] | different[1] != 0 {
+                break;
+            }
+            expected = next;
+            row += GROUP;
         }
-        (records.len() - position).div_ceil(period)
+        while row < rows && differences_in(row, &mut expected) == [0; 2] {
+            row += 1;
+        }
+        row
+    }
+
+    /// In how many rows after the one of `before` no active operand arrives at index 0.
+    fn rows_until_zero(&self, before: &Record) -> usize {
+        let rows = both(|k| {
+            let stride = self.form.strides[k] as i64;
+            let index = [before.operand1, before.operand2][k] & INDEX_MASK;
+            match self.form.active[k] && stride < 0 {
+                true => index.saturating_sub(1) / stride.unsigned_abs(),
+                false => u64::MAX,
+            }
+        });
+        usize::try_from(rows[0].min(rows[1])).unwrap_or(usize::MAX)
     }
 }
