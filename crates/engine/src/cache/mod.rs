@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::context::{self, Context, LOOKUP_ENTRIES, LookupTable};
+use crate::memory::{guard, user};
 use crate::thread;
 use crate::tool::Version;
 use crate::translate::{self, Block, Exit, ExitKind, Recovery};
@@ -38,8 +39,19 @@ pub(crate) struct CachedBlock {
     lookup: Option<translate::LookupSite>,
     /// Exits of other blocks (and of this one) that go here directly.
     incoming: Vec<u64>,
+    /// The application bytes themselves, if they can change without notice.
+    volatile: Option<Box<[u8]>>,
     /// Whether it may still be found; stale code stays where it is, since another thread could be inside.
     valid: bool,
+}
+
+impl CachedBlock {
+    /// Whether the application bytes are still those that it was made from.
+    fn is_current(&self) -> bool {
+        let Some(then) = &self.volatile else { return true };
+        let mut now = vec![0; then.len()];
+        user::read_bytes(self.source.0, &mut now).is_ok() && **then == *now
+    }
 }
 
 /// All translated code of the process.
@@ -124,9 +136,13 @@ impl Cache {
     /// The code for `address`, translated if need be. The second value says whether it may be linked and looked up.
     pub(crate) fn find_or_translate(&mut self, address: u64, version: Version) -> (u64, bool) {
         let key = (address, version);
-        let linkable = self.linking && !self.unlinked.contains(&key);
+        let volatile = guard::is_volatile(address);
+        let linkable = self.linking && !volatile && !self.unlinked.contains(&key);
         if let Some(&block) = self.by_key.get(&key) {
-            return (self.blocks[block].code, linkable);
+            if !volatile || self.blocks[block].is_current() {
+                return (self.blocks[block].code, linkable);
+            }
+            self.forget(block);
         }
         (self.translate(key), linkable)
     }
@@ -138,6 +154,7 @@ impl Cache {
         let source = block.range();
         let instrumented = self.bisect.is_none_or(|limit| (self.blocks.len() as u64) < limit);
         let first_exit = self.exits.len() as u64;
+        let volatile = guard::is_volatile(address).then(|| block.all_bytes().into());
         let translation = translate::translate(tool, &block, version, self.region.address(), first_exit, instrumented);
         let Some(code) = self.region.append(&translation.code) else {
             self.flush();
@@ -155,6 +172,7 @@ impl Cache {
             vector_scratch: translation.vector_scratch,
             lookup: translation.lookup,
             incoming: Vec::new(),
+            volatile,
             valid: true,
         });
         self.by_key.insert(key, number);

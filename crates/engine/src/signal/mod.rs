@@ -160,17 +160,17 @@ pub fn deliver_pending(context: &mut Context) {
 }
 
 /// Whether a fault is the engine's business: a write to code that has been translated. The instruction then is executed again.
-fn is_write_to_guarded_code(arrived: &Arrived) -> bool {
+fn is_write_to_guarded_code(context: &Context, arrived: &Arrived) -> bool {
     /// Bit of the page-fault error code.
     const WRITE: u64 = 2;
     let Some(detail) = arrived.fault.filter(|_| arrived.signal == libc::SIGSEGV) else { return false };
     arrived.code() == SEGV_ACCERR
         && detail.error & WRITE != 0
-        && crate::memory::guard::release_for_write(detail.address)
+        && crate::memory::guard::release_for_write(detail.address, context.rip)
 }
 
 fn deliver(context: &mut Context, arrived: Arrived) {
-    if is_write_to_guarded_code(&arrived) {
+    if is_write_to_guarded_code(context, &arrived) {
         return;
     }
     let signals = &thread::state(context).signals;

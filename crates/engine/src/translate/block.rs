@@ -132,6 +132,7 @@ impl Block {
         };
         let code = code_bytes(address, end);
         let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+        let volatile = memory::guard::is_volatile(address);
         while self.instructions.len() < MAX_INSTRUCTIONS {
             let bytes = &code[(address - self.address) as usize..];
             if let Some((request, length)) = client_request::recognise(bytes) {
@@ -143,7 +144,7 @@ impl Block {
                 return;
             }
             let instruction = decoder.decode();
-            let alone = lockstep::stands_alone(&instruction);
+            let alone = volatile || lockstep::stands_alone(&instruction);
             if alone && !self.instructions.is_empty() {
                 self.end = BlockEnd::FallThrough(address);
                 return;
@@ -196,6 +197,11 @@ impl Block {
         let instruction = &self.instructions[index];
         let start = (instruction.ip() - self.address) as usize;
         &self.code[start..start + instruction.len()]
+    }
+
+    /// The bytes of all instructions, as they were when they were decoded.
+    pub(crate) fn all_bytes(&self) -> &[u8] {
+        &self.code
     }
 
     /// How many of them are copied; one behind these, if there is one, transfers control and is emitted by the engine.

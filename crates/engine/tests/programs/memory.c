@@ -70,6 +70,17 @@ int main(void) {
     mmap(code + 4096, 4096, all, anonymous | MAP_FIXED, -1, 0);
     write_function(code + 4096, 9);
     printf("and after: %d\n", call(code + 4096));
+    /* lock incl 1(%rip); ret; a counter: code that writes to its own page. */
+    memcpy(code, "\xf0\xff\x05\x01\0\0\0\xc3\0\0\0\0", 12);
+    for (int i = 0; i < 100; i++) call(code);
+    int counter;
+    memcpy(&counter, code + 8, 4);
+    printf("counter beside its code: %d\n", counter);
+    /* movb $7, 1(%rip); mov $0, %eax; ret: code that changes the instruction that comes next. */
+    memcpy(code, "\xc6\x05\x01\0\0\0\x07\xb8\0\0\0\0\xc3", 13);
+    printf("changed by the instruction before: %d\n", call(code));
+    code[6] = 9;
+    printf("and again: %d\n", call(code));
     munmap(code, 8192);
     signal(SIGSEGV, leave);
     if (!sigsetjmp(back, 1)) call(code);
