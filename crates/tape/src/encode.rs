@@ -1,9 +1,10 @@
 //! From records to blocks: the encoder of the native format.
 //!
 //! A block stores, for each record, the number of its *form*, and then only what the form leaves open. Programs spend their time in
-//! loops, so a form can say that an operand's index is that of the record one *period* earlier plus a *stride*, and that an operand value is one that is in the block already: a loop invariant, or a value used by several operations.
-//! In a loop on a regular grid nothing is left open but the values that really are new; and as the sequence of forms then repeats with
-//! the same period, it costs next to nothing, too.
+//! loops, so a form can say that an operand's index is that of the record one *period* earlier plus a *stride*, and that an operand
+//! value is one that is in the block already: a loop invariant, or a value used by several operations. In a loop on a regular grid
+//! nothing is left open but the values that really are new; and as the sequence of forms then repeats with the same period, it costs
+//! next to nothing, too.
 //!
 //! Only such operand values count in the first place that the partial derivatives with respect to active operands need.
 //!

@@ -71,12 +71,9 @@ impl Repeat<'_> {
             let expected =
                 [before.operand1.wrapping_add(form.strides[0]), before.operand2.wrapping_add(form.strides[1])];
             let values = [record.value1 & form.values[0], record.value2 & form.values[1]];
-            let wrong = both(|slot| {
-                let source = form.sources[slot];
-                match source {
-                    Source::NONE => 0,
-                    _ => values[slot] ^ kept(self.records, self.forms, self.form_of, position, source),
-                }
+            let wrong = both(|slot| match form.sources[slot] {
+                Source::NONE => 0,
+                source => values[slot] ^ kept(self.records, self.forms, self.form_of, position, source),
             });
             if !form.steady || form.differs(record, expected) | wrong[0] | wrong[1] != 0 {
                 return position;
@@ -101,13 +98,13 @@ impl Repeat<'_> {
             for slot in 0..2 {
                 let source = form.sources[slot];
                 if form.sourced[slot] != 0 {
-                    // The source must be in this row or the one before and kept with the same bits.
+                    // The source must be in the same row or in the one before, and kept with the same bits.
                     let column = place - first;
-                    let Some(up) = (source.back() <= column + period).then_some(source.back() > column) else {
+                    if source.back() > column + period {
                         return false;
-                    };
-                    let source_place = place + if up { period } else { 0 } - source.back();
-                    if kept_mask(self.forms, self.form_of, source_place, source.slot()) != form.values[slot] {
+                    }
+                    let model = if source.back() > column { place + period } else { place } - source.back();
+                    if kept_mask(self.forms, self.form_of, model, source.slot()) != form.values[slot] {
                         return false;
                     }
                 } else if form.stored[slot] != 0 {

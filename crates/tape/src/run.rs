@@ -78,6 +78,12 @@ struct Place {
 }
 
 impl Place {
+    /// The place of a constant, which is put behind `memory`.
+    fn constant(memory: &mut Vec<u8>, word: u64) -> Place {
+        memory.extend_from_slice(&word.to_le_bytes());
+        Place { offset: (memory.len() - 8) as u32, stride: 0 }
+    }
+
     #[inline(always)]
     fn load(self, memory: &[u8], row: usize) -> u64 {
         get_u64(memory, self.offset as usize + row * self.stride as usize)
@@ -145,6 +151,26 @@ enum Origin {
     Stored { column: usize, slot: usize, rows: usize },
     /// It is the same in each row: a value of a column, so many rows earlier or at any time.
     Invariant { column: usize, slot: usize, rows: usize },
+}
+
+impl Origin {
+    /// How many rows earlier the value is found.
+    fn rows(&self) -> usize {
+        match self {
+            Origin::Nothing => 0,
+            Origin::Stored { rows, .. } | Origin::Invariant { rows, .. } => *rows,
+        }
+    }
+}
+
+/// The layout of a loop's rows in the block.
+struct Layout {
+    /// Number of rows.
+    rows: usize,
+    /// Bytes of values in a row.
+    stride: usize,
+    /// Where the two values of each column lie in a row, if they are stored.
+    offsets: Vec<[usize; 2]>,
 }
 
 /// Follows the sources of a column's value. `known` are the origins of the columns before it. `None` if they lead nowhere in as many
@@ -247,106 +273,105 @@ impl Decoder {
         run: &mut Run,
     ) -> Result<(), Flaw> {
         let end = cursor.settle(memory)?.min(repetition.start + repetition.length);
-        let period = cursor.period;
-        if period != repetition.back || end < cursor.position {
+        let (start, period) = (cursor.position, cursor.period);
+        if period != repetition.back || end < start {
             return Ok(());
         }
-        let start = cursor.position;
         let Some(origins) = self.origins(start, period) else { return Ok(()) };
-        let rows_back = |origin: &Origin| match origin {
-            Origin::Nothing => 0,
-            Origin::Stored { rows, .. } | Origin::Invariant { rows, .. } => *rows,
-        };
         // The first rows are decoded one by one: values come from them.
-        let leading = origins.iter().flatten().map(rows_back).max().unwrap_or(0).max(1);
+        let leading = origins.iter().flatten().map(Origin::rows).max().unwrap_or(0).max(1);
         let rows = ((end - start) / period).saturating_sub(leading);
         if rows < 2 || leading > 2 * MOST_ROWS_BACK {
             return Ok(());
         }
         self.advance_run(memory, cursor, start + leading * period, run)?;
 
-        let forms = self.sequence[start..start + period].iter().map(|number| &self.forms[usize::from(*number)]);
-        let mut stride = 0;
-        let offsets: Vec<[usize; 2]> = forms
-            .clone()
-            .map(|form| {
-                let [first, second] = form.value_bytes.map(usize::from);
-                let offset = stride;
-                stride += first + second;
-                [offset, offset + first]
-            })
-            .collect();
-        if cursor.value + rows * stride > cursor.values_end {
+        let layout = self.layout(cursor, rows);
+        if cursor.value + rows * layout.stride > cursor.values_end {
             return Err(damaged(cursor.value, "values run over the end"));
         }
         let (first_column, first_past) = (run.columns.len(), self.loops.columns.len());
-        for (column, (form, origins)) in forms.zip(&origins).enumerate() {
-            let before = self.operands[cursor.position - period + column];
-            let strides = both(|k| if form.active[k] { form.strides[k] } else { 0 });
-            let operands = both(|k| if form.active[k] { before[k].wrapping_add(strides[k]) } else { 0 });
-            // Operand and index are linear in the row: what holds in the first and in the last one holds between them.
-            for row in [0, rows - 1] {
-                let index = cursor.header.first_index + (cursor.position + row * period + column) as u64;
-                for k in 0..2 {
-                    let operand = operands[k].wrapping_add(strides[k].wrapping_mul(row as u64));
-                    if form.active[k] && (operand == 0 || operand >= index) {
-                        return Err(Flaw::Order { index, operand: operand & INDEX_MASK });
-                    }
-                }
-            }
-            let mut constant = |word: u64| {
-                memory.extend_from_slice(&word.to_le_bytes());
-                Place { offset: (memory.len() - 8) as u32, stride: 0 }
-            };
-            let last_row = cursor.position - period;
-            let places = both(|k| match origins[k] {
-                Origin::Nothing => constant(0),
-                Origin::Invariant { column, slot, .. } => constant(self.values[last_row + column][slot]),
-                Origin::Stored { column, slot, rows } => Place {
-                    offset: (cursor.value + offsets[column][slot] - rows * stride) as u32,
-                    stride: stride as u32,
-                },
-            });
-            let invariant = origins.iter().all(|origin| !matches!(origin, Origin::Stored { .. }));
-            let (rule, factors) = if invariant {
-                let values = both(|k| places[k].load(memory, 0));
-                let partials = form.partials([0; 2], values).partials;
-                let mut constant = |partial: f64| {
-                    memory.extend_from_slice(&partial.to_bits().to_le_bytes());
-                    Place { offset: (memory.len() - 8) as u32, stride: 0 }
-                };
-                (Rule::Partials, both(|k| constant(partials[k])))
-            } else {
-                match (form.operation, form.binary32) {
-                    (Operation::Mul, false) => (Rule::Partials, [places[1], places[0]]),
-                    (Operation::Partials, _) => (Rule::Partials, places),
-                    (operation, false) => (Rule::Binary64(operation), places),
-                    (operation, true) => (Rule::Binary32(operation), places),
-                }
-            };
-            run.columns.push(Column { operands, strides, places: factors, rule });
-            let masks = both(|k| form.value_masks[k] | form.source_masks[k]);
-            self.loops.columns.push(PastColumn { operands, strides, places, masks });
+        for (number, origins) in origins.iter().enumerate() {
+            let column = self.column(memory, cursor, &layout, number, origins)?;
+            run.columns.push(column);
         }
-        run.parts.push(Part {
-            position: cursor.position,
-            content: Content::Loop { rows, columns: first_column..run.columns.len() },
-        });
-        self.loops.loops.push(PastLoop {
-            position: cursor.position,
-            rows,
-            columns: first_past..self.loops.columns.len(),
-        });
+        let columns = first_column..run.columns.len();
+        run.parts.push(Part { position: cursor.position, content: Content::Loop { rows, columns } });
+        let columns = first_past..self.loops.columns.len();
+        self.loops.loops.push(PastLoop { position: cursor.position, rows, columns });
+
         // What follows refers to the last records as a rule.
         let recalled = period.max(self.reach).div_ceil(period).min(rows);
-        let last = self.loops.loops.len() - 1;
-        self.recall(memory, last, rows - recalled);
+        self.recall(memory, self.loops.loops.len() - 1, rows - recalled);
         if recalled < rows {
             self.loops.known_from = cursor.position + (rows - recalled) * period;
         }
         cursor.position += rows * period;
-        cursor.value += rows * stride;
+        cursor.value += rows * layout.stride;
         Ok(())
+    }
+
+    /// The layout of a loop's rows, the first of which is at the cursor.
+    fn layout(&self, cursor: &Cursor, rows: usize) -> Layout {
+        let mut stride = 0;
+        let numbers = &self.sequence[cursor.position..cursor.position + cursor.period];
+        let offset = |number: &u8| {
+            let [first, second] = self.forms[usize::from(*number)].value_bytes.map(usize::from);
+            let offset = stride;
+            stride += first + second;
+            [offset, offset + first]
+        };
+        let offsets = numbers.iter().map(offset).collect();
+        Layout { rows, stride, offsets }
+    }
+
+    /// A column of a loop whose first row is at the cursor. It is put into the history, too, and constants behind `memory`.
+    fn column(
+        &mut self,
+        memory: &mut Vec<u8>,
+        cursor: &Cursor,
+        layout: &Layout,
+        number: usize,
+        origins: &[Origin; 2],
+    ) -> Result<Column, Flaw> {
+        let form = &self.forms[usize::from(self.sequence[cursor.position + number])];
+        let row_before = cursor.position - cursor.period;
+        let before = self.operands[row_before + number];
+        let strides = both(|k| if form.active[k] { form.strides[k] } else { 0 });
+        let operands = both(|k| if form.active[k] { before[k].wrapping_add(strides[k]) } else { 0 });
+        // Operand and index are linear in the row: what holds in the first and in the last one holds between them.
+        for row in [0, layout.rows - 1] {
+            let index = cursor.header.first_index + (cursor.position + row * cursor.period + number) as u64;
+            let of_row = both(|k| operands[k].wrapping_add(strides[k].wrapping_mul(row as u64)));
+            for (active, operand) in form.active.into_iter().zip(of_row) {
+                if active && (operand == 0 || operand >= index) {
+                    return Err(Flaw::Order { index, operand: operand & INDEX_MASK });
+                }
+            }
+        }
+        let places = both(|k| match origins[k] {
+            Origin::Nothing => Place::constant(memory, 0),
+            Origin::Invariant { column, slot, .. } => Place::constant(memory, self.values[row_before + column][slot]),
+            Origin::Stored { column, slot, rows } => Place {
+                offset: (cursor.value + layout.offsets[column][slot] - rows * layout.stride) as u32,
+                stride: layout.stride as u32,
+            },
+        });
+        let invariant = !origins.iter().any(|origin| matches!(origin, Origin::Stored { .. }));
+        let (rule, factors) = match (form.operation, form.binary32) {
+            _ if invariant => {
+                let values = both(|k| places[k].load(memory, 0));
+                let partials = form.partials([0; 2], values).partials;
+                (Rule::Partials, both(|k| Place::constant(memory, partials[k].to_bits())))
+            }
+            (Operation::Mul, false) => (Rule::Partials, [places[1], places[0]]),
+            (Operation::Partials, _) => (Rule::Partials, places),
+            (operation, false) => (Rule::Binary64(operation), places),
+            (operation, true) => (Rule::Binary32(operation), places),
+        };
+        let masks = both(|k| form.value_masks[k] | form.source_masks[k]);
+        self.loops.columns.push(PastColumn { operands, strides, places, masks });
+        Ok(Column { operands, strides, places: factors, rule })
     }
 
     /// Where the values of a loop's columns come from; `None` if it is no loop after all.
