@@ -193,6 +193,44 @@ fn long_tapes_do_not_depend_on_the_number_of_lanes_or_decoders() {
     assert_eq!(tape.sweep().decoders(0).forward(&seeds[12..]).unwrap()[0], dots[12]);
 }
 
+/// The exchange format has no loops: sweeps go through it record by record.
+#[test]
+fn loops_and_single_records_give_the_same_bits() {
+    let recorder = Recorder::new();
+    let n = 60;
+    let mut state: Vec<u64> = (0..n).map(|_| recorder.input()).collect();
+    let mut values: Vec<f64> = (0..n).map(|k| 1.0 + (k as f64).sin() / 4.0).collect();
+    let scale = recorder.push(Record::binary64(Operation::Mul, [state[0], 0], [values[0], 0.5]));
+    for step in 0..150 {
+        let (mut next, mut next_values) = (state.clone(), values.clone());
+        // Forwards and backwards through the results of the step before, with a boundary that is left as it is.
+        let cells: Vec<usize> = if step % 2 == 0 { (1..n - 1).collect() } else { (1..n - 1).rev().collect() };
+        for k in cells {
+            let (a, b) = (values[k], values[k - 1]);
+            let difference = recorder.push(Record::binary64(Operation::Sub, [state[k], state[k - 1]], [a, b]));
+            let ratio =
+                recorder.push(Record::binary64(Operation::Div, [difference, state[k + 1]], [a - b, values[k + 1]]));
+            let square = recorder.push(Record::binary32(Operation::Mul, [ratio, ratio], [0.25, 0.25]));
+            let scaled = recorder.push(Record::binary64(Operation::Mul, [square, scale], [0.0625, 0.5]));
+            let damped = recorder.push(Record::binary64(Operation::Mul, [scaled, 0], [0.03125, 0.125]));
+            next[k] = recorder.push(Record::binary64(Operation::Sub, [state[k], damped], [a, 0.003]));
+            next_values[k] = a - (a - b) * 0.01;
+        }
+        (state, values) = (next, next_values);
+    }
+    state.iter().for_each(|index| recorder.output(*index));
+    let native = recorder.finish();
+    assert!(native.bytes() < 8 * native.index_limit(), "no loops found: {} bytes", native.bytes());
+    let directory = tempfile::tempdir().unwrap();
+    native.export(directory.path()).unwrap();
+    let exchange = Tape::open(directory.path()).unwrap();
+    for vectors in [1, 2, 3, 6] {
+        let seeds: Vec<Vec<f64>> = (0..vectors).map(|v| (0..n).map(|k| ((v * n + k) as f64).cos()).collect()).collect();
+        assert_eq!(native.reverse(&seeds).unwrap(), exchange.reverse(&seeds).unwrap());
+        assert_eq!(native.forward(&seeds).unwrap(), exchange.forward(&seeds).unwrap());
+    }
+}
+
 /// The Jacobian from a dense matrix of derivatives of every index with respect to the inputs.
 fn dense_jacobian(records: &[Record], inputs: &[u64], outputs: &[u64]) -> Vec<Vec<f64>> {
     let mut rows = vec![vec![0.0; inputs.len()]; records.len()];
