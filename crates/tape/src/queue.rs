@@ -190,10 +190,10 @@ impl Recording {
         Ok(())
     }
 
-    pub(crate) fn take_chunk(&self) -> Chunk {
-        let first_index = self.next_index.fetch_add(Chunk::RECORDS as u64, Ordering::Relaxed);
+    pub(crate) fn take_chunk(&self, capacity: usize) -> Chunk {
+        let first_index = self.next_index.fetch_add(capacity as u64, Ordering::Relaxed);
         let recycled = lock(&self.queue).free.pop();
-        Chunk { first_index, buffer: recycled.unwrap_or_else(Buffer::new) }
+        Chunk { first_index, capacity, buffer: recycled.unwrap_or_else(Buffer::new) }
     }
 
     pub(crate) fn submit(&self, chunk: Chunk, used: usize) {
@@ -437,7 +437,7 @@ mod tests {
         let recording = Arc::new(Recording::new(Path::new("/small"), Process::Main, 0, None, sinks));
         recording.start_threads().unwrap();
         for _ in 0..chunks {
-            let mut chunk = recording.take_chunk();
+            let mut chunk = recording.take_chunk(Chunk::RECORDS);
             let first_index = chunk.first_index();
             for (index, record) in (first_index..).zip(chunk.as_mut_slice()) {
                 *record = Record::binary64(Operation::Mul, [index.saturating_sub(1), 0], [0.0, index as f64]);
@@ -455,7 +455,7 @@ mod tests {
         assert!(message.contains("/small/dg-tape: No space left on device"), "{message}");
         assert_eq!(recording.error().unwrap().to_string(), message);
         // After the end nothing can go wrong any more.
-        let chunk = recording.take_chunk();
+        let chunk = recording.take_chunk(Chunk::RECORDS);
         recording.submit(chunk, 1);
     }
 
@@ -471,7 +471,7 @@ mod tests {
         let recording = Arc::new(Recording::new(Path::new("/trap"), Process::Main, 0, None, sinks));
         recording.start_threads().unwrap();
         for _ in 0..50 {
-            let chunk = recording.take_chunk();
+            let chunk = recording.take_chunk(Chunk::RECORDS);
             recording.submit(chunk, Chunk::RECORDS);
         }
         recording.stop();

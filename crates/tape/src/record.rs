@@ -162,11 +162,12 @@ impl Drop for Buffer {
 /// A run of consecutive indices with the buffer for their records. It is filled by one thread at a time.
 pub struct Chunk {
     pub(crate) first_index: u64,
+    pub(crate) capacity: usize,
     pub(crate) buffer: Buffer,
 }
 
 impl Chunk {
-    /// Indices in a chunk.
+    /// Records that a chunk's memory holds, and indices in a chunk unless fewer were asked for.
     ///
     /// 512 KiB of records: small enough to stay in the second-level cache between the recording thread, the writing thread and back,
     /// large enough for a loop body of a thousand operations to be recognised as one.
@@ -176,6 +177,12 @@ impl Chunk {
     #[inline]
     pub fn first_index(&self) -> u64 {
         self.first_index
+    }
+
+    /// Indices in this chunk; records from this position on must not be filled.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Position of the first record to be filled: 1 in the very first chunk, where position 0 is the dummy of the passive index 0;
@@ -194,16 +201,17 @@ impl Chunk {
         self.buffer.records.as_ptr()
     }
 
-    /// The records as a slice.
+    /// The [`capacity`](Self::capacity) records as a slice.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [Record] {
-        self.buffer.as_mut_slice()
+        &mut self.buffer.as_mut_slice()[..self.capacity]
     }
 }
 
 impl std::fmt::Debug for Chunk {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Chunk").field("first_index", &self.first_index).finish_non_exhaustive()
+        let mut fields = formatter.debug_struct("Chunk");
+        fields.field("first_index", &self.first_index).field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
 
@@ -225,7 +233,7 @@ mod tests {
 
     #[test]
     fn chunks_are_page_aligned() {
-        let mut chunk = Chunk { first_index: 0, buffer: Buffer::new() };
+        let mut chunk = Chunk { first_index: 0, capacity: Chunk::RECORDS, buffer: Buffer::new() };
         assert_eq!(chunk.records() as usize % 4096, 0);
         assert_eq!(chunk.start(), 1);
     }

@@ -49,7 +49,8 @@ impl Sink for FileSink {
 
 /// Descriptors are given out from the lowest number: the program must get those that it gets without us. So ours move up to the limit.
 fn move_out_of_the_way(file: File) -> File {
-    const HIGHEST: u64 = 1 << 20;
+    // The kernel's table is as long as the greatest descriptor, and each fork copies it.
+    const HIGHEST: u64 = 1 << 14;
     const SPAN: u64 = 24;
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(HIGHEST).min(HIGHEST);
     let lowest = limit.saturating_sub(SPAN) as i32;

@@ -66,7 +66,14 @@ impl TapeWriter {
     /// The next run of indices, with a buffer for their records. The first chunk starts with index 0, whose record (all zero) is
     /// filled in already; see [`Chunk::start`].
     pub fn take_chunk(&self) -> Chunk {
-        let mut chunk = self.recording().take_chunk();
+        self.take_chunk_of(Chunk::RECORDS)
+    }
+
+    /// As [`take_chunk`](Self::take_chunk), with only so many indices (at least 2, at most [`Chunk::RECORDS`]): for a thread that often
+    /// abandons its chunks, because it goes on with results of other threads. Abandoned indices cost little, but there are only 2^31 of
+    /// them for binary32 values.
+    pub fn take_chunk_of(&self, capacity: usize) -> Chunk {
+        let mut chunk = self.recording().take_chunk(capacity.clamp(2, Chunk::RECORDS));
         if chunk.first_index == 0 {
             chunk.as_mut_slice()[0] = Record::default();
         }
@@ -79,7 +86,8 @@ impl TapeWriter {
     /// A chunk that is dropped instead is missing on the tape. So before [`finish`](Self::finish) the chunks of *all* threads must be
     /// submitted, also those of threads that are still running or waiting.
     pub fn submit(&self, chunk: Chunk, used: usize) {
-        self.recording().submit(chunk, used.min(Chunk::RECORDS));
+        let used = used.min(chunk.capacity);
+        self.recording().submit(chunk, used);
     }
 
     /// Appends an index to the list of inputs.

@@ -39,10 +39,11 @@ fn threads_record_side_by_side() {
                 let mut last = 1;
                 for round in 0..ROUNDS {
                     barrier.wait();
-                    let mut chunk = writer.take_chunk();
+                    let size = 1 + number * 1000 + round;
+                    let mut chunk = if round % 2 == 0 { writer.take_chunk() } else { writer.take_chunk_of(size) };
                     let mut used = 0;
                     // Chunks are abandoned at different places and come to the file in any order.
-                    for _ in 0..(1 + number * 1000 + round) {
+                    for _ in 0..size {
                         last = add_one(&mut chunk, &mut used, last);
                     }
                     writer.submit(chunk, used);
