@@ -28,6 +28,8 @@ pub(super) struct Run {
 pub(super) struct Origin {
     pub path: PathBuf,
     pub offset: u64,
+    /// Device and inode if it is mapped shared: what is written through one mapping shows in the others.
+    pub shared: Option<(u64, u64)>,
 }
 
 /// One message. Addresses are the application's; ranges of the memory calls are in whole pages.
@@ -82,7 +84,9 @@ impl Event {
             Event::Map { start, length, protection, origin } => {
                 let offset = origin.as_ref().map_or(0, |origin| origin.offset);
                 let path = origin.as_ref().map_or(&[][..], |origin| origin.path.as_os_str().as_bytes());
-                (MAP, vec![*start, *length, *protection, offset], path)
+                let shared = origin.as_ref().and_then(|origin| origin.shared);
+                let (device, inode) = shared.unwrap_or_default();
+                (MAP, vec![*start, *length, *protection, offset, shared.is_some().into(), device, inode], path)
             }
             Event::Unmap { start, length } => (UNMAP, vec![*start, *length], &[]),
             Event::Protect { start, length, protection } => (PROTECT, vec![*start, *length, *protection], &[]),
@@ -122,9 +126,10 @@ impl Event {
                 Event::Run(Run { block, count, stop, flags, fault: fault != 0 }, registers(rest, &bytes)?)
             }
             (ADOPT, rest) => Event::Adopt(registers(rest, &bytes)?),
-            (MAP, &[start, length, protection, offset]) => {
+            (MAP, &[start, length, protection, offset, is_shared, device, inode]) => {
                 let path = PathBuf::from(OsStr::from_bytes(&bytes));
-                let origin = (!bytes.is_empty()).then_some(Origin { path, offset });
+                let shared = (is_shared != 0).then_some((device, inode));
+                let origin = (!bytes.is_empty()).then_some(Origin { path, offset, shared });
                 Event::Map { start, length, protection, origin }
             }
             (UNMAP, &[start, length]) => Event::Unmap { start, length },
@@ -163,7 +168,7 @@ mod tests {
     fn events_survive_the_stream() {
         let registers = Registers::from_words(&std::array::from_fn(|n| 7 * n as u64), Vectors::normalised(&[]));
         let run = Run { block: 1, count: 2, stop: 3, flags: 4, fault: true };
-        let origin = Some(Origin { path: "/lib/x".into(), offset: 0x3000 });
+        let origin = Some(Origin { path: "/lib/x".into(), offset: 0x3000, shared: Some((0, 9)) });
         let events = [
             Event::Run(run, registers.clone()),
             Event::Adopt(registers),

@@ -12,7 +12,7 @@ use super::{Answer, unpredictable};
 use crate::context::Context;
 use crate::memory::{PAGE, user};
 use crate::tool::Version;
-use crate::translate::{Block, Exit, ExitKind};
+use crate::translate::{Block, Exit, ExitKind, flags_overwritten};
 
 /// The direction flag, which is always defined.
 const DIRECTION: u64 = 1 << 10;
@@ -34,11 +34,13 @@ pub(super) struct Follower {
     stream: UnixStream,
     /// Where the native process will stand when it has done all that was sent.
     position: u64,
+    /// Flags that have no defined value there, as iced has them. Instrumentation may have changed what is left in them.
+    undefined: u32,
 }
 
 impl Follower {
     pub(super) fn new(stream: UnixStream) -> Follower {
-        Follower { stream, position: 0 }
+        Follower { stream, position: 0, undefined: 0 }
     }
 
     fn send(&mut self, event: &Event) -> io::Result<()> {
@@ -46,9 +48,8 @@ impl Follower {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             // SAFETY: a valid buffer. Not `write`: a process at the other end that has gone must not raise SIGPIPE.
-            let sent = unsafe {
-                libc::send(self.stream.as_raw_fd(), rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL)
-            };
+            let sent =
+                unsafe { libc::send(self.stream.as_raw_fd(), rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL) };
             match usize::try_from(sent) {
                 Ok(sent) => rest = &rest[sent..],
                 Err(_) => {
@@ -83,8 +84,14 @@ impl Follower {
 
     /// The native process takes over the application's registers.
     pub(super) fn adopt(&mut self, context: &Context) -> io::Result<()> {
-        self.position = context.rip;
-        self.send(&Event::Adopt(Registers::of(context, context.rip)))
+        self.adopt_at(context, context.rip)
+    }
+
+    /// The same for an application that goes on at `rip`.
+    fn adopt_at(&mut self, context: &Context, rip: u64) -> io::Result<()> {
+        self.position = rip;
+        self.undefined = 0;
+        self.send(&Event::Adopt(Registers::of(context, rip)))
     }
 
     /// The native process takes over memory, page by page, as far as it can be read.
@@ -180,15 +187,21 @@ impl Follower {
         }
     }
 
-    fn done_for_the_application(&mut self, call: Option<Call>, value: u64, written: Vec<Range<u64>>) -> io::Result<()> {
-        if let Some(call) = call.filter(Call::is_about_memory) {
+    fn done_for_the_application(
+        &mut self,
+        mut call: Option<Call>,
+        value: u64,
+        written: Vec<Range<u64>>,
+    ) -> io::Result<()> {
+        if let Some(call) = call.take_if(|call| call.is_about_memory()) {
             let effect = call.effect(value);
             if let Some(event) = effect.event {
                 self.send(&event)?;
             }
             return effect.filled.into_iter().try_for_each(|range| self.copy(range, true));
         }
-        written.into_iter().try_for_each(|range| self.copy(range, false))
+        let time = call.as_ref().and_then(Call::remaining_time);
+        written.into_iter().chain(time).try_for_each(|range| self.copy(range, false))
     }
 
     /// The block was executed from where the native process stands to its end, and has led to `stop`.
@@ -201,21 +214,17 @@ impl Follower {
         match index_of(&execution.block, stop) {
             Some(index) => self.run(execution, context, index, stop, fault),
             // A helper has let the application go on elsewhere: there is nothing to compare with.
-            None => self.send(&Event::Adopt(Registers::of(context, stop))).map(|()| self.position = stop),
+            None => self.adopt_at(context, stop),
         }
     }
 
-    fn run(
-        &mut self,
-        execution: &Execution,
-        context: &Context,
-        end: usize,
-        stop: u64,
-        fault: bool,
-    ) -> io::Result<()> {
+    fn run(&mut self, execution: &Execution, context: &Context, end: usize, stop: u64, fault: bool) -> io::Result<()> {
         let block = &execution.block;
         let begin = index_of(block, self.position).unwrap_or(0);
-        let flags = flag_bits(block.flags_live_before(end)) | DIRECTION;
+        for instruction in block.instructions().get(begin..end).unwrap_or_default() {
+            self.undefined = self.undefined & !flags_overwritten(instruction) | instruction.rflags_undefined();
+        }
+        let flags = flag_bits(block.flags_live_before(end) & !self.undefined) | DIRECTION;
         let count = end.saturating_sub(begin) as u64;
         self.position = stop;
         let run = Run { block: block.address, count, stop, flags, fault };

@@ -1,6 +1,7 @@
 //! System calls that change the memory layout: what has to be done natively for the same effect.
 //!
-//! All native memory is private and anonymous. What a file mapping shows is copied.
+//! What a file mapping shows is copied: native memory has nothing to do with the files. Where a file is mapped shared, so that its mappings show
+//! each other's changes, they are mappings of one object natively, too.
 
 use std::ops::Range;
 
@@ -58,6 +59,21 @@ impl Call {
                 | libc::SYS_madvise
                 | libc::SYS_shmat
         )
+    }
+
+    /// Where the kernel puts the rest of the time that a call was to wait. It does so also if a signal has ended the waiting, and the call has
+    /// no result of its own.
+    pub(super) fn remaining_time(&self) -> Option<Range<u64>> {
+        const TIME_BYTES: u64 = 16;
+        let argument = match self.number {
+            libc::SYS_nanosleep => 1,
+            libc::SYS_ppoll => 2,
+            libc::SYS_clock_nanosleep => 3,
+            libc::SYS_select | libc::SYS_pselect6 => 4,
+            _ => return None,
+        };
+        let address = self.arguments[argument];
+        (address != 0).then_some(address..address.saturating_add(TIME_BYTES))
     }
 
     /// What follows if it has returned `value`.
@@ -134,12 +150,16 @@ impl Call {
 
 /// New memory. What it shows is copied if it is not anonymous.
 fn mapped(start: u64, length: u64, protection: u64) -> Effect {
-    let origin = match memory::mapping_at(start).map(|mapping| mapping.kind) {
-        Some(Kind::File { origin, offset }) => Some(Origin { path: origin.path.to_path_buf(), offset }),
-        _ => None,
-    };
+    let origin = memory::mapping_at(start).and_then(|mapping| origin(&mapping));
     let filled = file_parts(start..start + length).map(|(range, _)| range).collect();
     Effect { event: Some(Event::Map { start, length, protection, origin }), filled }
+}
+
+/// The file that a mapping shows.
+pub(super) fn origin(mapping: &Mapping) -> Option<Origin> {
+    let Kind::File { origin, offset } = &mapping.kind else { return None };
+    let shared = mapping.shared.then_some((origin.device, origin.inode));
+    Some(Origin { path: origin.path.to_path_buf(), offset: *offset, shared })
 }
 
 /// The parts of a range in which something other than anonymous memory is mapped.

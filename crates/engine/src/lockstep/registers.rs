@@ -21,9 +21,8 @@ pub(super) struct Registers {
 pub(super) const WORDS: usize = 20;
 
 /// Names by hardware number.
-const NAMES: [&str; 16] = [
-    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-];
+const NAMES: [&str; 16] =
+    ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
 
 /// Status and direction flags: as the processor has them, as iced has them, and their names.
 const FLAGS: [(u64, u32, &str); 7] = [

@@ -7,9 +7,10 @@ use std::path::Path;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
 use super::event::{Origin, Run};
+use super::layout;
 use super::native::Native;
 use super::registers::{Difference, Registers};
-use crate::memory::{self, Kind};
+use crate::memory;
 use crate::symbols::Elf;
 
 /// A block after which the registers differ.
@@ -94,13 +95,13 @@ pub(super) struct Objects(Vec<(Range<u64>, Origin)>);
 impl Objects {
     /// The files that the loader has mapped.
     pub(super) fn loaded() -> Objects {
-        let files = memory::mappings().into_iter().filter_map(|mapping| match mapping.kind {
-            Kind::File { origin, offset } => {
-                Some((mapping.start..mapping.end, Origin { path: origin.path.to_path_buf(), offset }))
-            }
-            _ => None,
-        });
-        Objects(files.collect())
+        let files = memory::mappings().into_iter();
+        Objects(files.filter_map(|mapping| Some((mapping.start..mapping.end, layout::origin(&mapping)?))).collect())
+    }
+
+    /// Whether a file is mapped shared at an address.
+    pub(super) fn is_shared(&self, address: u64) -> bool {
+        self.0.iter().any(|(range, file)| range.contains(&address) && file.shared.is_some())
     }
 
     /// Something else lies there now: a file or not.
@@ -112,7 +113,7 @@ impl Objects {
             let above = old.start.max(range.end)..old.end;
             for part in [below, above].into_iter().filter(|part| !part.is_empty()) {
                 let offset = file.offset + (part.start - old.start);
-                kept.push((part, Origin { path: file.path.clone(), offset }));
+                kept.push((part, Origin { offset, ..file.clone() }));
             }
         }
         kept.extend(origin.map(|origin| (range, origin)));
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     fn file(path: &str, offset: u64) -> Option<Origin> {
-        Some(Origin { path: path.into(), offset })
+        Some(Origin { path: path.into(), offset, shared: None })
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The comparing process: drives the native process by what the engine has done, and compares.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::CStr;
 use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
@@ -56,7 +59,9 @@ fn main(mut stream: UnixStream, quiet: bool) -> ! {
     let answer = match follow(&mut stream, quiet) {
         Ok(answer) => answer,
         Err(error) => {
-            crate::report(&format!("lock-step: cannot follow the native process: {error}; the program goes on without it"));
+            crate::report(&format!(
+                "lock-step: cannot follow the native process: {error}; the program goes on without it"
+            ));
             Answer::Lost
         }
     };
@@ -98,9 +103,23 @@ fn summary(blocks: u64, reason: &str) -> String {
     format!("lock-step: {blocks} blocks, no difference; not compared any further: {reason}")
 }
 
+/// Device and inode of a file.
+type File = (u64, u64);
+
+/// An open file in the native process.
+struct SharedObject {
+    descriptor: u64,
+    length: u64,
+}
+
+/// Shared memory is always writable natively: the kernel does not let a tracer write to it otherwise, not even a breakpoint.
+const WRITABLE: u64 = libc::PROT_WRITE as u64;
+
 struct Tracer {
     native: Native,
     objects: Objects,
+    /// Objects in the native process that stand for files that are mapped shared.
+    shared: HashMap<File, SharedObject>,
     /// Blocks that have been compared.
     blocks: u64,
     /// Registers after the last of them.
@@ -118,7 +137,7 @@ impl Tracer {
             native.call(libc::SYS_mprotect, [mapping.start, length, protection as u64, 0, 0, 0])?;
         }
         let last = native.registers()?;
-        Ok(Tracer { native, objects: Objects::loaded(), blocks: 0, last })
+        Ok(Tracer { native, objects: Objects::loaded(), shared: HashMap::new(), blocks: 0, last })
     }
 
     /// Repeats what is not the execution of instructions.
@@ -130,15 +149,24 @@ impl Tracer {
                 self.last = registers;
             }
             Event::Map { start, length, protection, origin } => {
-                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-                native.call(libc::SYS_mmap, [start, length, protection, flags as u64, u64::MAX, 0])?;
+                let shared = origin.as_ref().and_then(|origin| Some((origin.shared?, origin.offset)));
+                match shared {
+                    Some((object, offset)) => self.map_shared(start, length, protection, object, offset)?,
+                    None => {
+                        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+                        native.call(libc::SYS_mmap, [start, length, protection, flags as u64, u64::MAX, 0])?;
+                    }
+                }
                 self.objects.mapped(start, length, origin);
             }
             Event::Unmap { start, length } => {
                 native.call(libc::SYS_munmap, [start, length, 0, 0, 0, 0])?;
                 self.objects.mapped(start, length, None);
             }
-            Event::Protect { start, length, protection } => {
+            Event::Protect { start, length, mut protection } => {
+                if self.objects.is_shared(start) {
+                    protection |= WRITABLE;
+                }
                 native.call(libc::SYS_mprotect, [start, length, protection, 0, 0, 0])?;
             }
             Event::Remap { start, old_length, new_length, flags, target } => {
@@ -158,12 +186,34 @@ impl Tracer {
         Ok(())
     }
 
+    /// Maps a part of the object that natively stands for a shared file.
+    fn map_shared(&mut self, start: u64, length: u64, protection: u64, file: File, offset: u64) -> io::Result<()> {
+        /// The name that the kernel shows for the objects; the native process has it at the same address.
+        static NAME: &CStr = c"lock-step";
+        let native = &self.native;
+        let object = match self.shared.entry(file) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let descriptor = native.call(libc::SYS_memfd_create, [NAME.as_ptr() as u64, 0, 0, 0, 0, 0])?;
+                new.insert(SharedObject { descriptor, length: 0 })
+            }
+        };
+        let end = offset.saturating_add(length);
+        if end > object.length {
+            native.call(libc::SYS_ftruncate, [object.descriptor, end, 0, 0, 0, 0])?;
+            object.length = end;
+        }
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as u64;
+        native.call(libc::SYS_mmap, [start, length, protection | WRITABLE, flags, object.descriptor, offset])?;
+        Ok(())
+    }
+
     /// Executes natively what the engine has executed, and compares.
     fn compare(&mut self, run: Run, engine: &Registers) -> io::Result<Option<Finding>> {
         self.blocks += 1;
         let from = self.last.rip;
         let instructions = self.decode(from, run.count as usize);
-        let mut stop = self.execute(&instructions, from, &run)?;
+        let mut stop = self.execute(&instructions, from)?;
         if run.fault && stop == Stop::There {
             stop = self.repeat_string(&run, engine)?;
         }
@@ -187,7 +237,7 @@ impl Tracer {
     }
 
     /// Executes instructions that follow each other. Only the last one may transfer control.
-    fn execute(&self, instructions: &[Instruction], from: u64, run: &Run) -> io::Result<Stop> {
+    fn execute(&self, instructions: &[Instruction], from: u64) -> io::Result<Stop> {
         let Some(last) = instructions.last() else { return Ok(Stop::There) };
         let inside = from..=last.ip();
         let targets = targets(last);
@@ -201,7 +251,14 @@ impl Tracer {
             match self.native.run_to(&[last.ip()])? {
                 Some(Stop::There) => {}
                 Some(stop) => return Ok(stop),
-                None => return Err(io::Error::other(format!("no code at {:#x}, block {:#x}", last.ip(), run.block))),
+                // Nothing can be there either: the steps will show what happens.
+                None => {
+                    while self.native.position()?.0 != last.ip() {
+                        if let stop @ Stop::Signal(_) = self.native.step()? {
+                            return Ok(stop);
+                        }
+                    }
+                }
             }
         }
         loop {

@@ -24,12 +24,12 @@ pub(super) fn flags_live(block: &Block) -> Vec<u32> {
 }
 
 fn before(instruction: &Instruction, after: u32) -> u32 {
-    (after & !overwritten(instruction) | instruction.rflags_read()) & STATUS_FLAGS
+    (after & !flags_overwritten(instruction) | instruction.rflags_read()) & STATUS_FLAGS
 }
 
 /// Flags whose old value certainly has no influence any more. A shift by CL may leave them as they are: iced lists those as modified, too,
 /// so shifts whose count is not an immediate keep everything alive.
-fn overwritten(instruction: &Instruction) -> u32 {
+pub(crate) fn flags_overwritten(instruction: &Instruction) -> u32 {
     use iced_x86::Mnemonic::*;
     match instruction.mnemonic() {
         Shl | Sal | Shr | Sar | Rol | Ror | Rcl | Rcr | Shld | Shrd => {
@@ -77,7 +77,7 @@ fn flags_live_at(address: u64) -> u32 {
             break;
         }
         live |= instruction.rflags_read() & undecided;
-        undecided &= !(overwritten(&instruction) | live);
+        undecided &= !(flags_overwritten(&instruction) | live);
         if instruction.flow_control() != FlowControl::Next {
             break;
         }

@@ -16,6 +16,7 @@ pub use block::{Block, BlockEnd, Emulated, Fault, Scratch};
 pub use client_request::Request;
 pub use emitter::{Emitter, Helper, HelperNext};
 pub use liveness::STATUS_FLAGS;
+pub(crate) use liveness::flags_overwritten;
 pub use null::NullTool;
 pub use operand::{context_indexed, context_memory, memory};
 pub use trampolines::{XsaveLayout, xsave_layout};
