@@ -79,7 +79,27 @@ pub(crate) const EXIT_SIGNAL: u64 = u64::MAX;
 static CACHE: OnceLock<Mutex<Cache>> = OnceLock::new();
 
 /// A locked cache. While a thread holds or awaits the lock its signal handlers keep away from it.
-pub(crate) struct Locked(MutexGuard<'static, Cache>);
+///
+/// The mark in the context outlives the lock: fields are dropped in order.
+pub(crate) struct Locked(MutexGuard<'static, Cache>, InCache);
+
+/// The mark in the calling thread's context.
+struct InCache;
+
+impl InCache {
+    fn new() -> InCache {
+        // SAFETY: the context of the calling thread; the mark is only used by this thread and its signal handlers.
+        unsafe { (*context::current()).in_cache.fetch_add(1, Ordering::SeqCst) };
+        InCache
+    }
+}
+
+impl Drop for InCache {
+    fn drop(&mut self) {
+        // SAFETY: as in `new`.
+        unsafe { (*context::current()).in_cache.fetch_sub(1, Ordering::SeqCst) };
+    }
+}
 
 impl std::ops::Deref for Locked {
     type Target = Cache;
@@ -91,13 +111,6 @@ impl std::ops::Deref for Locked {
 impl std::ops::DerefMut for Locked {
     fn deref_mut(&mut self) -> &mut Cache {
         &mut self.0
-    }
-}
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        // SAFETY: the context of the calling thread; the flag is only used by this thread and its signal handlers.
-        unsafe { (*context::current()).in_cache.fetch_sub(1, Ordering::SeqCst) };
     }
 }
 
@@ -126,10 +139,9 @@ pub(crate) fn init(bisect: Option<u64>, linking: bool) -> Result<(), String> {
 
 /// Locks the cache.
 pub(crate) fn lock() -> Locked {
-    // SAFETY: as in `Locked::drop`.
-    unsafe { (*context::current()).in_cache.fetch_add(1, Ordering::SeqCst) };
+    let mark = InCache::new();
     let mutex = CACHE.get().expect("the cache is made before the application starts");
-    Locked(mutex.lock().unwrap_or_else(PoisonError::into_inner))
+    Locked(mutex.lock().unwrap_or_else(PoisonError::into_inner), mark)
 }
 
 impl Cache {
