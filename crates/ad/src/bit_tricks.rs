@@ -201,29 +201,43 @@ fn both_active(layout: &Layout, a: Operand, b: Operand, result: u64) -> Outcome 
 }
 
 impl Lane {
-    /// Applies the rule to a lane of eight bytes.
+    /// Applies the rule to a lane of eight bytes whose shadow holds indices.
     pub fn outcome(&self, operation: BitOperation) -> LaneOutcome {
-        if let Some(moved) = self.moved(operation) {
-            return moved;
+        let tagged = (self.shadow_a | self.shadow_b) & WIDE_TAG != 0;
+        if let Some(shadow) = self.moved(operation).filter(|_| !tagged || operation != BitOperation::And) {
+            let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
+            return LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]);
         }
-        if self.is_wide() {
-            let operand = |value, shadow: u64| Operand { value, index: shadow & !WIDE_TAG };
-            let (a, b) = (operand(self.a, self.shadow_a), operand(self.b, self.shadow_b));
-            LaneOutcome::Wide(number(&WIDE, operation, a, b, self.result))
+        // A binary64 value's index has the tag. (An index that a client request has set without saying the size gets its tag there, see
+        // `recorder::requests`.)
+        if tagged {
+            let index = |shadow: u64| shadow & !WIDE_TAG;
+            let lane = Lane { shadow_a: index(self.shadow_a), shadow_b: index(self.shadow_b), ..*self };
+            LaneOutcome::Wide(lane.wide(operation))
         } else {
-            LaneOutcome::Narrow([0, 32].map(|shift| self.half(operation, shift)))
+            LaneOutcome::Narrow(self.narrow(operation))
         }
     }
 
-    /// The outcome if each byte of the result is a byte of one operand, to which the other one contributes neither value nor shadow.
-    fn moved(&self, operation: BitOperation) -> Option<LaneOutcome> {
-        let shadow = match operation {
-            BitOperation::And if self.shadow_b == 0 && self.shadow_a & WIDE_TAG == 0 => self.kept_by(self.b)?,
-            BitOperation::Merge => self.merged()?,
-            _ => return None,
-        };
-        let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
-        Some(LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]))
+    /// The outcome if the lane is a binary64 value; the operands' shadows are indices without tags, or any other numbers that stand for them.
+    pub fn wide(&self, operation: BitOperation) -> Outcome {
+        let operand = |value, index| Operand { value, index };
+        let (a, b) = (operand(self.a, self.shadow_a), operand(self.b, self.shadow_b));
+        number(&WIDE, operation, a, b, self.result)
+    }
+
+    /// The outcome if the lane is two binary32 values.
+    pub fn narrow(&self, operation: BitOperation) -> [Outcome; 2] {
+        [0, 32].map(|shift| self.half(operation, shift))
+    }
+
+    /// The shadow of the result if each of its bytes is a byte of one operand, to which the other one contributes neither value nor shadow.
+    pub fn moved(&self, operation: BitOperation) -> Option<u64> {
+        match operation {
+            BitOperation::And if self.shadow_b == 0 => self.kept_by(self.b),
+            BitOperation::Merge => self.merged(),
+            _ => None,
+        }
     }
 
     /// The first operand's shadow, if the mask keeps whole bytes and clears only such as were zero and passive.
@@ -270,12 +284,6 @@ impl Lane {
             };
         }
         number(&NARROW, operation, a, b, half(self.result))
-    }
-
-    /// Whether the lane holds a binary64 value: then its index has the tag. (An index that a client request has set without saying the size gets
-    /// its tag there, see `recorder::requests`.)
-    fn is_wide(&self) -> bool {
-        (self.shadow_a | self.shadow_b) & WIDE_TAG != 0
     }
 }
 

@@ -1,11 +1,15 @@
-//! From machine instructions to derivatives: lifting, AD IR, rules, recording.
+//! From machine instructions to derivatives: lifting, AD IR, rules, recording and forward mode.
 
 pub mod analysis;
 pub mod bit_tricks;
+pub mod declared;
+pub mod forward;
+pub mod instrument;
 pub mod ir;
 pub mod lift;
 pub mod math;
 pub mod recorder;
 pub mod shadow;
 
+pub use forward::Forward;
 pub use recorder::{Recorder, Settings};

@@ -66,6 +66,9 @@ pub enum Command {
         /// The program.
         #[command(flatten)]
         program: Program,
+        /// Switches for finding errors in derivgrind.
+        #[command(flatten)]
+        debugging: Debugging,
     },
     /// Evaluate a tape: from bar values of the outputs to those of the inputs
     Eval {

@@ -30,9 +30,9 @@ fn usage_errors() {
 }
 
 #[test]
-fn forward_mode_is_missing_and_says_what_to_do_instead() {
-    for line in [&["prog", "--help"][..], &["forward", "--", "prog", "--help"], &["--", "prog", "--help"]] {
-        run(DERIVGRIND, line).says(69, &["forward mode", "grad -- prog --help", "eval DIR --forward"]);
+fn a_program_without_a_command_runs_in_forward_mode() {
+    for line in [&["true", "--help"][..], &["forward", "--", "true", "--help"], &["--", "true", "--help"]] {
+        run(DERIVGRIND, line).succeeds();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::translate::{Block, Emitter, Scratch};
 pub struct Version(pub u8);
 
 /// How many versions of a block a tool can tell apart.
-pub const VERSIONS: usize = 3;
+pub const VERSIONS: usize = 4;
 
 /// An instrumentation tool: decides what is put around the instructions of each block.
 ///

@@ -308,22 +308,29 @@ pub(super) fn fused(lifter: &mut Lifter<'_>, fused: &Fused) {
     let format = fused.format;
     let size = format.bytes();
     let written = if fused.packed { target.bytes } else { size };
-    let product = lifter.temporary(size);
-    for lane in 0..written / size {
-        let at = |span: Span| span.place.advanced(lane * size);
-        let mut effect = |operation, target, a, b| lifter.push(Effect::Real { operation, format, target, a, b });
-        effect(RealOperation::Mul, product, at(x), Some(at(y)));
+    // All products come first, so that equal operations on neighbouring lanes stand together.
+    let products = lifter.temporary(written);
+    let negative = matches!(fused.sign, FusedSign::NegativeMultiplySubtract);
+    let lanes = 0..written / size;
+    let at = |place: Place, lane: u16| place.advanced(lane * size);
+    let mut effect = |operation, target, a, b| lifter.push(Effect::Real { operation, format, target, a, b });
+    for lane in lanes.clone() {
+        effect(RealOperation::Mul, at(products, lane), at(x.place, lane), Some(at(y.place, lane)));
+    }
+    for lane in lanes.clone().filter(|_| negative) {
+        effect(RealOperation::Negate, at(products, lane), at(products, lane), None);
+    }
+    for lane in lanes {
         use FusedSign::*;
+        let (product, z) = (at(products, lane), at(z.place, lane));
         let (operation, a, b) = match (fused.sign, lane % 2) {
-            (MultiplyAdd, _) | (AddSubtract, 1) | (SubtractAdd, 0) => (RealOperation::Add, product, at(z)),
-            (NegativeMultiplyAdd, _) => (RealOperation::Sub, at(z), product),
-            (NegativeMultiplySubtract, _) => {
-                effect(RealOperation::Negate, product, product, None);
-                (RealOperation::Sub, product, at(z))
+            (MultiplyAdd, _) | (AddSubtract, 1) | (SubtractAdd, 0) => (RealOperation::Add, product, z),
+            (NegativeMultiplyAdd, _) => (RealOperation::Sub, z, product),
+            (NegativeMultiplySubtract | MultiplySubtract | AddSubtract | SubtractAdd, _) => {
+                (RealOperation::Sub, product, z)
             }
-            (MultiplySubtract | AddSubtract | SubtractAdd, _) => (RealOperation::Sub, product, at(z)),
         };
-        effect(operation, at(target), a, Some(b));
+        effect(operation, at(target.place, lane), a, Some(b));
     }
     finish_register(lifter, target, target, written);
 }

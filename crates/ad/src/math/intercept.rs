@@ -7,7 +7,19 @@ use derivgrind_engine::{Version, dispatcher};
 use super::{Call, MAX_REALS, MathFunction, Place, Width, lookup};
 use crate::shadow::{self, INDEX_BITS, WIDE_TAG};
 
-/// What interception needs of the recorder.
+/// What interception needs of a mode: what shadow is, and what a known derivative does to it.
+pub trait Differentiator {
+    /// What the shadow of a real argument of this width stands for, from the low 8 bytes of its place; 0 if it is passive.
+    fn operand(&self, width: Width, shadow: u64) -> u64;
+
+    /// The shadow of a result whose derivative is the sum of operands times partial derivatives. No operand is 0.
+    fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> u64;
+
+    /// The function at `address` has not returned (a fault whose handler jumped elsewhere or goes on inside): the activity of its arguments ends here.
+    fn interrupted(&self, address: u64);
+}
+
+/// A mode whose shadow holds indices of records with two operands.
 pub trait Recorder {
     /// Records an operation on the calling thread whose result is differentiated as `partials[0]` times its first operand plus `partials[1]` times its second
     /// one, and returns its index. An operand that is missing has index 0.
@@ -16,8 +28,34 @@ pub trait Recorder {
     /// passive (recording is disabled, or there is no index left, which the recorder reports).
     fn record(&self, context: &mut Context, width: Width, operands: [u64; 2], partials: [f64; 2]) -> u64;
 
-    /// The function at `address` has not returned (a fault whose handler jumped elsewhere or goes on inside): the activity of its arguments ends here.
+    /// See [`Differentiator::interrupted`].
     fn interrupted(&self, address: u64);
+}
+
+impl<R: Recorder> Differentiator for R {
+    fn operand(&self, width: Width, shadow: u64) -> u64 {
+        index(width, shadow)
+    }
+
+    fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> u64 {
+        let index = match *terms {
+            [] => 0,
+            [a] => self.record(context, width, [a.0, 0], [a.1, 0.0]),
+            [a, b] => self.record(context, width, [a.0, b.0], [a.1, b.1]),
+            [a, b, c, ..] => {
+                // The sum of two has no shadow, so that its index may be a wide one.
+                match self.record(context, Width::Binary64, [a.0, b.0], [a.1, b.1]) {
+                    0 => 0,
+                    sum => self.record(context, width, [sum, c.0], [1.0, c.1]),
+                }
+            }
+        };
+        shadow_word(width, index)
+    }
+
+    fn interrupted(&self, address: u64) {
+        Recorder::interrupted(self, address);
+    }
 }
 
 /// Offset of the XMM registers in an XSAVE image, and bytes of each.
@@ -35,16 +73,16 @@ const CALLER_SAVED: [Gpr; 9] = [Gpr::Rax, Gpr::Rcx, Gpr::Rdx, Gpr::Rsi, Gpr::Rdi
 /// If an argument is active, this runs the function to its return in the version `plain`, which neither records nor moves shadow but clears that of
 /// what is stored, gives the results their indices, and returns `true`. Otherwise it does nothing and returns `false`: the instructions
 /// of the function cannot make anything active.
-pub fn function_entered<R: Recorder + ?Sized>(context: &mut Context, name: &str, plain: Version, recorder: &R) -> bool {
-    let Some(entry) = lookup(name).and_then(|function| Entry::new(function, context)) else {
+pub fn function_entered<D: Differentiator>(context: &mut Context, name: &str, plain: Version, mode: &D) -> bool {
+    let Some(entry) = lookup(name).and_then(|function| Entry::new(function, context, mode)) else {
         return false;
     };
     let address = context.rip;
     if dispatcher::run_to_return(context, plain) {
-        entry.complete(context, recorder);
+        entry.complete(context, mode);
     } else {
         forget_caller_saved(context);
-        recorder.interrupted(address);
+        mode.interrupted(address);
     }
     true
 }
@@ -53,16 +91,16 @@ pub fn function_entered<R: Recorder + ?Sized>(context: &mut Context, name: &str,
 struct Entry {
     function: &'static MathFunction,
     call: Call,
-    /// Index of each real argument.
+    /// What the shadow of each real argument stands for.
     operands: [u64; MAX_REALS],
 }
 
 impl Entry {
     /// Reads the arguments; `None` if all are passive.
-    fn new(function: &'static MathFunction, context: &Context) -> Option<Self> {
+    fn new(function: &'static MathFunction, context: &Context, mode: &impl Differentiator) -> Option<Self> {
         let mut operands = [0; MAX_REALS];
         for (number, operand) in operands.iter_mut().enumerate().take(function.reals()) {
-            *operand = index(function.width, vector_shadow(context, number));
+            *operand = mode.operand(function.width, vector_shadow(context, number));
         }
         if operands == [0; MAX_REALS] {
             return None;
@@ -75,8 +113,8 @@ impl Entry {
         Some(Self { function, call, operands })
     }
 
-    /// The function has returned: records it and sets the shadow of its results.
-    fn complete(mut self, context: &mut Context, recorder: &(impl Recorder + ?Sized)) {
+    /// The function has returned: sets the shadow of its results.
+    fn complete(mut self, context: &mut Context, mode: &impl Differentiator) {
         for (value, &place) in self.call.results.iter_mut().zip(self.function.results) {
             *value = match place {
                 Place::Register => self.function.width.widen(vector_register(context, 0)),
@@ -86,16 +124,16 @@ impl Entry {
         let partials = self.function.partials(&self.call);
         forget_caller_saved(context);
         for (row, &place) in partials.iter().zip(self.function.results) {
-            let index = self.record(context, recorder, row);
+            let shadow = self.result(context, mode, row);
             match place {
-                Place::Register => set_vector_shadow(context, shadow_word(self.function.width, index)),
-                Place::Pointer(number) => write_shadow(self.function.width, self.call.integers[number], index),
+                Place::Register => set_vector_shadow(context, shadow),
+                Place::Pointer(number) => write_shadow(self.function.width, self.call.integers[number], shadow),
             }
         }
     }
 
-    /// Records one result and returns its index. A record has two operands, so that three need two records.
-    fn record(&self, context: &mut Context, recorder: &(impl Recorder + ?Sized), partials: &[f64; MAX_REALS]) -> u64 {
+    /// The shadow of one result.
+    fn result(&self, context: &mut Context, mode: &impl Differentiator, partials: &[f64; MAX_REALS]) -> u64 {
         let mut terms = [(0, 0.0); MAX_REALS];
         let mut count = 0;
         for (&operand, &partial) in self.operands.iter().zip(partials) {
@@ -105,19 +143,7 @@ impl Entry {
                 count += 1;
             }
         }
-        let width = self.function.width;
-        match terms[..count] {
-            [] => 0,
-            [a] => recorder.record(context, width, [a.0, 0], [a.1, 0.0]),
-            [a, b] => recorder.record(context, width, [a.0, b.0], [a.1, b.1]),
-            [a, b, c, ..] => {
-                // The sum of two has no shadow, so that its index may be a wide one.
-                match recorder.record(context, Width::Binary64, [a.0, b.0], [a.1, b.1]) {
-                    0 => 0,
-                    sum => recorder.record(context, width, [sum, c.0], [1.0, c.1]),
-                }
-            }
-        }
+        mode.result(context, self.function.width, &terms[..count])
     }
 }
 
@@ -181,12 +207,12 @@ fn read(width: Width, address: u64) -> f64 {
 }
 
 /// Sets the shadow of a number that the function has stored at `address`.
-fn write_shadow(width: Width, address: u64, index: u64) {
+fn write_shadow(width: Width, address: u64, shadow: u64) {
     // What can be read is mapped and has shadow; a wild pointer is the program's affair.
     if user::read::<u8>(address).is_err() || user::read::<u8>(address.wrapping_add(width.bytes() - 1)).is_err() {
         return;
     }
-    let shadow = shadow_word(width, index).to_le_bytes();
+    let shadow = shadow.to_le_bytes();
     let target = (address + SHADOW_STRIDE) as *mut u8;
     // SAFETY: the shadow of mapped application memory is mapped and holds no Rust objects.
     unsafe { std::ptr::copy_nonoverlapping(shadow.as_ptr(), target, width.bytes() as usize) };
@@ -232,7 +258,7 @@ mod tests {
     }
 
     fn entry(context: &Context, name: &str) -> Option<Entry> {
-        Entry::new(lookup(name).expect("known"), context)
+        Entry::new(lookup(name).expect("known"), context, &Log::default())
     }
 
     #[test]

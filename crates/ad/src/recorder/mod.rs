@@ -1,44 +1,28 @@
-//! Recording mode: the tool that writes the tape.
+//! Recording mode: shadow holds indices, operations write the tape.
 //!
-//! A block has three versions (`docs/architecture.md`): *passive*, while no shadow register holds an index; *active*; and *plain*, inside
-//! intercepted math functions. All are emitted from the same AD IR: the modules `passive` and `active` decide what an effect becomes.
 //! The recorder does no floating-point arithmetic of its own.
 
-mod active;
-mod bits;
+mod errors;
 mod helpers;
-mod intercept;
 mod layout;
-mod passive;
-mod places;
+mod math;
 mod real;
-mod replay;
 mod requests;
 mod state;
-mod strings;
-mod summary;
-mod transfers;
 
 use std::sync::OnceLock;
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::tool::{SignalFrame, Tool, Version};
-use derivgrind_engine::translate::{Block, Emitter, Scratch};
-use derivgrind_tape::TapeWriter;
+use derivgrind_engine::translate::{Emitter, Scratch};
+use derivgrind_tape::{Operation, TapeWriter};
 
-use crate::math;
+use crate::analysis::Step;
+use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
+use crate::instrument::{Instrument, Mode, Request, Thread, lost_at};
+use crate::ir::{BitOperation, Effect, Format};
+use crate::shadow::WIDE_TAG;
 
-pub use state::Thread;
-
-/// All shadow registers are passive.
-pub const PASSIVE: Version = Version(0);
-/// Shadow registers are moved along, operations are recorded.
-pub const ACTIVE: Version = Version(1);
-/// Stores make memory passive, nothing else happens.
-pub const PLAIN: Version = Version(2);
-
-/// Scratch registers of the active version.
-const ACTIVE_SCRATCH: Scratch = Scratch { general: 4, vector: 4 };
+use state::TapeThread;
 
 /// How a recording is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,15 +31,18 @@ pub struct Settings {
     pub quiet: bool,
 }
 
-/// The tool that records.
-pub struct Recorder {
+/// Recording mode.
+pub struct Recording {
     settings: Settings,
 }
+
+/// The tool that records.
+pub type Recorder = Instrument<Recording>;
 
 /// The tape of this process. It is not in the [`Recorder`] because helpers, which cached code calls, have no other way to it.
 static TAPE: OnceLock<TapeWriter> = OnceLock::new();
 
-pub(crate) fn tape() -> &'static TapeWriter {
+fn tape() -> &'static TapeWriter {
     TAPE.get().expect("a recorder has been made before anything is recorded")
 }
 
@@ -63,73 +50,96 @@ impl Recorder {
     /// A recorder that writes to `tape`. There can be one in a process.
     pub fn new(tape: TapeWriter, settings: Settings) -> Recorder {
         let _ = TAPE.set(tape);
-        Recorder { settings }
+        Instrument(Recording { settings })
     }
 }
 
-impl Tool for Recorder {
-    fn shadow_layers(&self) -> u32 {
-        1
-    }
+impl Mode for Recording {
+    const SCRATCH: Scratch = Scratch { general: 4, vector: 4 };
+    const ARITHMETIC_GENERAL: usize = 4;
+    /// Indices are written lane by lane.
+    const COPY_BYTES: u16 = 8;
+    const REQUESTS: &'static [Request] = requests::REQUESTS;
 
-    fn initial_version(&self) -> Version {
-        PASSIVE
-    }
+    /// Whether the tape's cursor is in its scratch register.
+    type Carried = bool;
 
-    fn scratch(&self, version: Version) -> Scratch {
-        if version == ACTIVE { ACTIVE_SCRATCH } else { Scratch::default() }
-    }
-
-    fn instrument(&self, block: &Block, version: Version, emitter: &mut Emitter<'_>) {
-        let ir = crate::lift::lift(block.instructions());
-        if version == ACTIVE {
-            active::emit(block, &ir, emitter);
-        } else {
-            passive::emit(block, &ir, version, emitter);
+    fn vectors_needed(steps: &[Step]) -> usize {
+        match steps[0].operation.effect {
+            Effect::Real { format, a, b, .. } => {
+                std::iter::once(a).chain(b).map(|place| real::vectors_for(format, place)).max().unwrap_or(0)
+            }
+            _ => 0,
         }
     }
 
-    fn client_request(&self, context: &mut Context, arguments: [u64; 6], default: u64) -> u64 {
-        requests::answer(&mut Thread::new(context), arguments, default)
+    fn arithmetic(emitter: &mut Emitter<'_>, index: usize, steps: &[Step], cursor_loaded: &mut bool) -> usize {
+        match steps[0].operation.effect {
+            Effect::Real { operation, format, target, a, b } => {
+                let operands = [Some(a), b].map(|place| place.map(|place| real::Operand { place, active: true }));
+                let lane = real::Lane { operation, format, target, operands }.with_passive(steps[0].passive);
+                real::emit(emitter, index, &lane, *cursor_loaded);
+                *cursor_loaded = true;
+            }
+            Effect::Convert { to, target, source } => {
+                real::convert(emitter, index, to, target, source);
+                *cursor_loaded = false;
+            }
+            _ => {}
+        }
+        1
     }
 
-    fn thread_start(&self, context: &mut Context) {
-        Thread::new(context).start();
+    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
+        match lane.outcome(operation) {
+            LaneOutcome::Wide(outcome) => match index_of(thread, outcome, Format::Binary64) {
+                0 => 0,
+                index => index | WIDE_TAG,
+            },
+            LaneOutcome::Narrow(halves) => {
+                let [low, high] = halves.map(|outcome| index_of(thread, outcome, Format::Binary32));
+                low | high << 32
+            }
+        }
     }
 
-    fn thread_exit(&self, context: &mut Context) {
-        Thread::new(context).end();
+    fn disabled(thread: &mut Thread<'_>, now: bool) {
+        if now {
+            // Without room each operation takes the slow path, and that makes its result passive.
+            thread.submit_chunk();
+        }
+    }
+
+    fn thread_start(&self, thread: &mut Thread<'_>) {
+        thread.begin();
+    }
+
+    fn thread_exit(&self, thread: &mut Thread<'_>) {
+        thread.end();
     }
 
     fn fork_child(&self, context: &mut Context) {
         state::fork_child(context);
     }
 
-    fn process_exit(&self, _context: &mut Context) {
+    fn process_exit(&self) {
         state::finish();
-        if !self.settings.quiet {
-            summary::print();
+    }
+
+    fn summarises(&self) -> bool {
+        !self.settings.quiet
+    }
+}
+
+/// The index of a bit trick's result, without tag.
+fn index_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format) -> u64 {
+    match outcome {
+        Outcome::Passive => 0,
+        Outcome::Same(index) => index,
+        Outcome::Scaled { index, ratio } => thread.record(Operation::Partials, format, [index, 0], [ratio, 0.0]),
+        Outcome::Lost => {
+            lost_at(thread.context().rip);
+            0
         }
-    }
-
-    fn signal_frame_saved(&self, context: &mut Context, frame: SignalFrame) {
-        transfers::save_signal_frame(context, frame);
-    }
-
-    fn signal_frame_restored(&self, context: &mut Context, frame: SignalFrame) {
-        transfers::restore_signal_frame(context, frame);
-    }
-
-    fn wants_function(&self, name: &str) -> bool {
-        math::lookup(name).is_some()
-    }
-
-    fn hooks_version(&self, version: Version) -> bool {
-        // While everything is passive a math function is like any other.
-        version == ACTIVE
-    }
-
-    fn function_entered(&self, context: &mut Context, name: &str) -> bool {
-        intercept::call(context, name)
     }
 }

@@ -7,12 +7,12 @@ use derivgrind_tape::operation::{BINARY32, FIRST, NOTHING, SECOND};
 use derivgrind_tape::{Operation, Record};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
+use crate::instrument::{load, shadow_of, store, value_in_memory};
 use crate::ir::{Format, Place};
 use crate::shadow::{self, NARROW_LIMIT, WIDE_TAG};
 
 use super::helpers;
-use super::layout::{Fields, field};
-use super::places::{load, shadow_of, store, value_in_memory};
+use super::layout::{TapeFields, tape_field};
 
 /// An operand of a real operation.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
         load(emitter, indices[k], from, bytes);
     }
     if !cursor_loaded {
-        emitter.asm().load(cursor, field(offset_of!(Fields, cursor)));
+        emitter.asm().load(cursor, tape_field(offset_of!(TapeFields, cursor)));
     }
     let (retry, passive) = (emitter.asm().label(), emitter.asm().label());
     emitter.asm().bind(retry);
@@ -79,14 +79,14 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
 
     let slow = slow_path(emitter, [0, 1].map(|k| active.contains(&k)), retry);
     let bias = match lane.format {
-        Format::Binary64 => offset_of!(Fields, wide_bias),
-        Format::Binary32 => offset_of!(Fields, narrow_bias),
+        Format::Binary64 => offset_of!(TapeFields, wide_bias),
+        Format::Binary32 => offset_of!(TapeFields, narrow_bias),
     };
-    emitter.asm().push2m(Code::Cmp_r64_rm64, cursor, field(offset_of!(Fields, end)));
+    emitter.asm().push2m(Code::Cmp_r64_rm64, cursor, tape_field(offset_of!(TapeFields, end)));
     emitter.asm().jump_if(Condition::Equal, slow);
     emitter.asm().push2(Code::Mov_r64_rm64, new, cursor);
     immediate(emitter, Code::Shr_rm64_imm8, new, RECORD_SHIFT as i32);
-    emitter.asm().push2m(Code::Add_r64_rm64, new, field(bias));
+    emitter.asm().push2m(Code::Add_r64_rm64, new, tape_field(bias));
     for &k in &active {
         emitter.asm().push2(Code::Cmp_r64_rm64, indices[k], new);
         emitter.asm().jump_if(Condition::AboveOrEqual, slow);
@@ -115,7 +115,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
         }
     }
     emitter.asm().lea(cursor, derivgrind_engine::translate::memory(cursor, Record::BYTES as i64));
-    emitter.asm().store(field(offset_of!(Fields, cursor)), cursor);
+    emitter.asm().store(tape_field(offset_of!(TapeFields, cursor)), cursor);
     emitter.asm().bind(passive);
     let target = shadow_of(emitter, index, lane.target);
     store(emitter, target, new, bytes);
@@ -125,7 +125,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
 fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Label {
     let (registers, cursor) = ([emitter.scratch(0), emitter.scratch(1)], emitter.scratch(3));
     emitter.cold(move |emitter| {
-        let slot = |k: usize| field(offset_of!(Fields, slow) + 8 * k);
+        let slot = |k: usize| tape_field(offset_of!(TapeFields, slow) + 8 * k);
         for (k, (register, active)) in registers.into_iter().zip(active).enumerate() {
             if active {
                 emitter.asm().store(slot(k), register);
@@ -137,7 +137,7 @@ fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Labe
         for (k, register) in registers.into_iter().enumerate() {
             emitter.asm().load(register, slot(k));
         }
-        emitter.asm().load(cursor, field(offset_of!(Fields, cursor)));
+        emitter.asm().load(cursor, tape_field(offset_of!(TapeFields, cursor)));
         emitter.asm().jump(retry);
     })
 }
@@ -218,8 +218,29 @@ fn store_lane(emitter: &mut Emitter<'_>, number: usize, within: u16, format: For
     }
 }
 
+/// A conversion between formats has derivative 1: the index stays, its form changes.
+pub(super) fn convert(emitter: &mut Emitter<'_>, index: usize, to: Format, target: Place, source: Place) {
+    emitter.save_flags(index);
+    let (register, other) = (emitter.scratch(0), emitter.scratch(1));
+    let from = shadow_of(emitter, index, source);
+    let target = shadow_of(emitter, index, target);
+    match to {
+        Format::Binary64 => {
+            load(emitter, register, from, 4);
+            tag(emitter, register, other);
+            store(emitter, target, register, 8);
+        }
+        Format::Binary32 => {
+            load(emitter, register, from, 8);
+            untag(emitter, register);
+            check_narrow(emitter, register);
+            store(emitter, target, register, 4);
+        }
+    }
+}
+
 /// Gives a non-zero index in `register` the tag of binary64.
-pub(super) fn tag(emitter: &mut Emitter<'_>, register: Register, other: Register) {
+fn tag(emitter: &mut Emitter<'_>, register: Register, other: Register) {
     emitter.asm().constant(other, WIDE_TAG);
     emitter.asm().push2(Code::Or_r64_rm64, other, register);
     emitter.asm().push2(Code::Test_rm64_r64, register, register);
@@ -227,13 +248,13 @@ pub(super) fn tag(emitter: &mut Emitter<'_>, register: Register, other: Register
 }
 
 /// Takes the tag of binary64 away.
-pub(super) fn untag(emitter: &mut Emitter<'_>, register: Register) {
+fn untag(emitter: &mut Emitter<'_>, register: Register) {
     immediate(emitter, Code::Btr_rm64_imm8, register, 63);
 }
 
 /// Continues only if the index in the first scratch register fits into the shadow of a binary32 value; otherwise it becomes 0, the recording is
 /// marked as incomplete and the user is told.
-pub(super) fn check_narrow(emitter: &mut Emitter<'_>, register: Register) {
+fn check_narrow(emitter: &mut Emitter<'_>, register: Register) {
     let resume = emitter.asm().label();
     let cold = emitter.cold(move |emitter| {
         emitter.call_helper_here(helpers::narrow_overflow, 0);

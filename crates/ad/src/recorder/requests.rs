@@ -3,45 +3,29 @@
 use derivgrind_engine::memory::user;
 use derivgrind_tape::{Operation, Record};
 
+use crate::instrument::{Request, Thread, shadow_address};
 use crate::ir::Format;
 use crate::shadow::{INDEX_BITS, WIDE_TAG};
 
-use super::state::{Thread, shadow_address};
+use super::state::TapeThread;
 use super::tape;
 
-/// `'D' << 24 | 'G' << 16`
-const BASE: u64 = 0x4447_0000;
 /// `GET_MODE`'s answer in recording mode.
 const MODE: u64 = b'b' as u64;
 
-type Handler = fn(&mut Thread<'_>, &[u64; 6]) -> Result<u64, user::Fault>;
-
-/// The requests, by their distance from [`BASE`]. Those of forward mode and of the bit-trick finder do nothing here.
-const REQUESTS: &[(u64, &str, Option<Handler>)] = &[
-    (0, "GET_DOTVALUE", None),
-    (1, "SET_DOTVALUE", None),
-    (2, "DISABLE", Some(|thread, arguments| Ok(thread.disable(arguments[1], arguments[2])))),
-    (3, "GET_INDEX", Some(get_index)),
-    (4, "SET_INDEX", Some(set_index)),
-    (5, "NEW_INDEX", Some(|thread, arguments| new_index(thread, arguments, false))),
-    (6, "NEW_INDEX_NOACTIVITYANALYSIS", Some(|thread, arguments| new_index(thread, arguments, true))),
-    (7, "INDEX_TO_FILE", Some(index_to_file)),
-    (8, "GET_MODE", Some(|_, _| Ok(MODE))),
-    (9, "GET_FLAGS", None),
-    (10, "SET_FLAGS", None),
+/// The requests of recording mode.
+pub(super) const REQUESTS: &[Request] = &[
+    Request { number: 3, name: "GET_INDEX", handler: get_index },
+    Request { number: 4, name: "SET_INDEX", handler: set_index },
+    Request { number: 5, name: "NEW_INDEX", handler: |thread, arguments| new_index(thread, arguments, false) },
+    Request {
+        number: 6,
+        name: "NEW_INDEX_NOACTIVITYANALYSIS",
+        handler: |thread, arguments| new_index(thread, arguments, true),
+    },
+    Request { number: 7, name: "INDEX_TO_FILE", handler: index_to_file },
+    Request { number: 8, name: "GET_MODE", handler: |_, _| Ok(MODE) },
 ];
-
-/// Answers a request. Those that are not ours get the default result.
-pub(super) fn answer(thread: &mut Thread<'_>, arguments: [u64; 6], default: u64) -> u64 {
-    let known = REQUESTS.iter().find(|(number, ..)| BASE + number == arguments[0]);
-    let Some(&(_, name, Some(handler))) = known else { return default };
-    handler(thread, &arguments).unwrap_or_else(|fault| {
-        derivgrind_engine::report(&format!(
-            "client request {name}: {fault}; the request is ignored. Does the program pass the address of a variable?"
-        ));
-        default
-    })
-}
 
 /// `GET_INDEX(address of variable, address for the index)`
 fn get_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
@@ -84,7 +68,7 @@ fn set_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user:
 /// Whether a variable of unknown size is binary64. Programs for the Valgrind-based tool do not say; but they set an index just after they have got it
 /// from `NEW_INDEX`, and name the variable's value there.
 fn looks_wide(thread: &mut Thread<'_>, variable: u64, index: u64) -> bool {
-    let fields = thread.fields();
+    let fields = thread.tape_fields();
     let (last_index, value) = (fields.last_index, f64::from_bits(fields.last_value));
     let Ok(narrow) = user::read::<u32>(variable).map(f32::from_bits) else { return false };
     let Ok(bits) = user::read::<u64>(variable) else { return false };
@@ -112,8 +96,8 @@ fn new_index(thread: &mut Thread<'_>, arguments: &[u64; 6], always: bool) -> Res
     } else {
         thread.push(record_for(operands, partials, value), Format::Binary64)
     };
-    thread.fields().last_index = index;
-    thread.fields().last_value = value.map_or(0, f64::to_bits);
+    thread.tape_fields().last_index = index;
+    thread.tape_fields().last_value = value.map_or(0, f64::to_bits);
     user::write(pointers[4], index)?;
     user::write_shadow(pointers[4], &[0; 8]);
     Ok(0)

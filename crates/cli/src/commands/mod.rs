@@ -28,12 +28,12 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
         }
         None => match line.record {
             Some(directory) => program::record(&directory, &line.program, &line.debugging, quiet),
-            None => Err(program::no_forward_mode(&line.program)),
+            None => program::forward(&line.program, &line.debugging, None, quiet),
         },
         Some(Command::Record { directory, program, debugging }) => {
             program::record(&directory, &program.words, &debugging, quiet)
         }
-        Some(Command::Forward { program }) => Err(program::no_forward_mode(&program.words)),
+        Some(Command::Forward { program, debugging }) => program::forward(&program.words, &debugging, None, quiet),
         Some(Command::Eval { directory, forward }) => evaluate::evaluate(&directory, forward, quiet),
         Some(Command::Grad(grad)) => grad::grad(&grad, quiet),
         Some(Command::Tape(command)) => tape::tape(&command),

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use derivgrind_ad::{Recorder, Settings};
+use derivgrind_ad::declared::Declared;
+use derivgrind_ad::{Recorder, Settings, forward};
 use derivgrind_engine::{NullTool, Options, Tool, loader};
 use derivgrind_tape::TapeWriter;
 
@@ -21,18 +22,20 @@ pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, qui
     start(program, debugging, quiet, Box::new(Recorder::new(writer, Settings { quiet })))
 }
 
+/// Runs a program in forward mode. Returns only if it could not be started.
+pub fn forward(program: &[OsString], debugging: &Debugging, declared: Option<Declared>, quiet: bool) -> Outcome {
+    let settings = forward::Settings { quiet: quiet || declared.is_some(), declared };
+    start(program, debugging, quiet, forward::tool(settings))
+}
+
 /// Runs a program without derivatives. Returns only if it could not be started.
 pub fn run(program: &[OsString], debugging: &Debugging, quiet: bool) -> Outcome {
     start(program, debugging, quiet, Box::new(NullTool))
 }
 
 fn start(program: &[OsString], debugging: &Debugging, quiet: bool, tool: Box<dyn Tool>) -> Outcome {
-    let options = Options {
-        trace: debugging.trace.clone(),
-        bisect: debugging.bisect,
-        lockstep: debugging.lockstep,
-        quiet,
-    };
+    let options =
+        Options { trace: debugging.trace.clone(), bisect: debugging.bisect, lockstep: debugging.lockstep, quiet };
     match derivgrind_engine::run(program, &options, tool) {
         Err(error) => Err(not_started(&error)),
     }
@@ -41,17 +44,4 @@ fn start(program: &[OsString], debugging: &Debugging, quiet: bool, tool: Box<dyn
 fn not_started(error: &derivgrind_engine::Error) -> Failure {
     let exit = u8::try_from(error.exit_code()).map_or(Exit::Internal, Exit::Engine);
     Failure::new(exit, error.to_string())
-}
-/// Forward mode is asked for, explicitly or by naming a program without `--record`.
-pub fn no_forward_mode(program: &[OsString]) -> Failure {
-    let words: Vec<String> = program.iter().map(|word| word.display().to_string()).collect();
-    let words = words.join(" ");
-    Failure::new(
-        Exit::Unavailable,
-        format!(
-            "cannot run {words}: this version has no forward mode\n  \
-             for all derivatives of its outputs: derivgrind grad -- {words}\n  \
-             for dot values: derivgrind record DIR -- {words}, then derivgrind eval DIR --forward"
-        ),
-    )
 }

@@ -3,18 +3,15 @@
 use derivgrind_engine::context::{Context, Gpr};
 use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
-use derivgrind_tape::Operation;
 use iced_x86::Instruction;
 
-use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
-use crate::ir::{Address, BitOperand, BitOperation, Format, Place, Span};
-use crate::shadow::{self, WIDE_TAG};
+use crate::bit_tricks::Lane;
+use crate::ir::{Address, BitOperand, BitOperation, Place, Span};
+use crate::shadow;
 
 use super::active::any_active;
-
 use super::places::clear;
-use super::state::{Thread, shadow_address};
-use super::summary;
+use super::{Mode, Thread, shadow_address};
 
 /// An operation that may be a real one in disguise.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +40,9 @@ struct Site<T> {
 const WORDS: usize = 4;
 
 /// Emits the instruction with its bit trick.
-pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, trick: Trick) {
+pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Trick) {
     let spans: Vec<Span> = [Some(trick.a), trick.b].into_iter().flatten().filter_map(span_of).collect();
-    emit_around(emitter, index, &spans, trick, before_trick, after_trick, Some(trick.target));
+    emit_around(emitter, index, &spans, trick, before_trick, after_trick::<M>, Some(trick.target));
 }
 
 /// Emits a compare-and-exchange.
@@ -123,10 +120,9 @@ fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
     HelperNext::Resume
 }
 
-fn after_trick(context: &mut Context, payload: u64) -> HelperNext {
+fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `emit` pairs this helper with its site.
     let site = unsafe { site::<Trick>(payload) };
-    let rip = context.rip;
     let mut thread = Thread::new(context);
     let address = thread.fields().bit_address;
     let target = site.what.target;
@@ -144,31 +140,10 @@ fn after_trick(context: &mut Context, payload: u64) -> HelperNext {
         if lane.shadow_a | lane.shadow_b == 0 {
             continue;
         }
-        new[word] = match lane.outcome(site.what.operation) {
-            LaneOutcome::Wide(outcome) => match index_of(&mut thread, outcome, Format::Binary64, rip) {
-                0 => 0,
-                index => index | WIDE_TAG,
-            },
-            LaneOutcome::Narrow(halves) => {
-                let [low, high] = halves.map(|outcome| index_of(&mut thread, outcome, Format::Binary32, rip));
-                low | high << 32
-            }
-        };
+        new[word] = M::trick(&mut thread, &lane, site.what.operation);
     }
     write_shadow(&mut thread, target, address, &new);
     HelperNext::Resume
-}
-
-fn index_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, rip: u64) -> u64 {
-    match outcome {
-        Outcome::Passive => 0,
-        Outcome::Same(index) => index,
-        Outcome::Scaled { index, ratio } => thread.record(Operation::Partials, format, [index, 0], [ratio, 0.0]),
-        Outcome::Lost => {
-            summary::lost_at(rip);
-            0
-        }
-    }
 }
 
 fn before_exchange(context: &mut Context, payload: u64) -> HelperNext {

@@ -8,8 +8,7 @@ use derivgrind_engine::translate::{Helper, HelperNext, xsave_layout};
 use crate::ir::StateTransfer;
 use crate::shadow::{self, FILE_BYTES, TEMPORARY};
 
-use super::state::shadow_address;
-use super::{ACTIVE, PASSIVE};
+use super::{ACTIVE, PASSIVE, SUSPENDED, shadow_address};
 
 /// Offsets in the legacy area (Intel SDM volume 1, section 10.5.1) and the header of an XSAVE image (section 13.4).
 const X87_AREA: u64 = 32;
@@ -126,7 +125,9 @@ pub(super) fn save_signal_frame(context: &mut Context, frame: SignalFrame) {
     }
     save_to(context, frame.xsave, SSE | AVX);
     context.tool[..usize::from(FILE_BYTES)].fill(0);
-    context.version = PASSIVE;
+    if context.version != SUSPENDED {
+        context.version = PASSIVE;
+    }
 }
 
 /// Brings them back from there.
@@ -136,5 +137,7 @@ pub(super) fn restore_signal_frame(context: &mut Context, frame: SignalFrame) {
         shadow_address::read(address, &mut context.tool[offset..offset + 8]);
     }
     restore_from(context, frame.xsave, SSE | AVX);
-    context.version = ACTIVE;
+    if context.version != SUSPENDED {
+        context.version = ACTIVE;
+    }
 }

@@ -1,7 +1,7 @@
 //! From places of the IR to operands of cached code.
 
 use derivgrind_engine::memory;
-use derivgrind_engine::translate::Emitter;
+use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use crate::ir::{Address, Place, Span};
@@ -9,7 +9,7 @@ use crate::ir::{Address, Place, Span};
 use super::layout::file;
 
 /// The shadow of a place, as seen by instruction `index`.
-pub(super) fn shadow_of(emitter: &mut Emitter<'_>, index: usize, place: Place) -> MemoryOperand {
+pub(crate) fn shadow_of(emitter: &mut Emitter<'_>, index: usize, place: Place) -> MemoryOperand {
     match place {
         Place::Register(offset) => file(offset),
         Place::Memory { base, offset } => in_memory(emitter, index, base, offset, true),
@@ -17,7 +17,7 @@ pub(super) fn shadow_of(emitter: &mut Emitter<'_>, index: usize, place: Place) -
 }
 
 /// The value at a memory place.
-pub(super) fn value_in_memory(emitter: &mut Emitter<'_>, index: usize, base: Address, offset: i16) -> MemoryOperand {
+pub(crate) fn value_in_memory(emitter: &mut Emitter<'_>, index: usize, base: Address, offset: i16) -> MemoryOperand {
     in_memory(emitter, index, base, offset, false)
 }
 
@@ -38,10 +38,15 @@ fn in_memory(emitter: &mut Emitter<'_>, index: usize, base: Address, offset: i16
 
 /// Cuts a span into pieces that a general register can move, in order: offset and size.
 pub(super) fn pieces(bytes: u16) -> impl Iterator<Item = (u16, u16)> {
+    pieces_of(bytes, 8)
+}
+
+/// Cuts a span into pieces of at most `widest` bytes that one register can move, in order: offset and size.
+pub(super) fn pieces_of(bytes: u16, widest: u16) -> impl Iterator<Item = (u16, u16)> {
     let mut offset = 0;
     std::iter::from_fn(move || {
         let rest = bytes - offset;
-        let size = [8, 4, 2, 1].into_iter().find(|&size| size <= rest)?;
+        let size = [32, 16, 8, 4, 2, 1].into_iter().find(|&size| size <= rest.min(widest))?;
         let piece = (offset, size);
         offset += size;
         Some(piece)
@@ -49,7 +54,7 @@ pub(super) fn pieces(bytes: u16) -> impl Iterator<Item = (u16, u16)> {
 }
 
 /// `mov register, memory` of so many bytes; shorter ones are extended with zeros. `register` is a 64-bit one.
-pub(super) fn load(emitter: &mut Emitter<'_>, register: Register, memory: MemoryOperand, bytes: u16) {
+pub(crate) fn load(emitter: &mut Emitter<'_>, register: Register, memory: MemoryOperand, bytes: u16) {
     let narrow = narrow(register, 4);
     let (code, register) = match bytes {
         1 => (Code::Movzx_r32_rm8, narrow),
@@ -61,7 +66,7 @@ pub(super) fn load(emitter: &mut Emitter<'_>, register: Register, memory: Memory
 }
 
 /// `mov memory, register` of so many bytes.
-pub(super) fn store(emitter: &mut Emitter<'_>, memory: MemoryOperand, register: Register, bytes: u16) {
+pub(crate) fn store(emitter: &mut Emitter<'_>, memory: MemoryOperand, register: Register, bytes: u16) {
     let code = match bytes {
         1 => Code::Mov_rm8_r8,
         2 => Code::Mov_rm16_r16,
@@ -70,6 +75,18 @@ pub(super) fn store(emitter: &mut Emitter<'_>, memory: MemoryOperand, register: 
     };
     let instruction = Instruction::with2(code, memory, narrow(register, bytes));
     emitter.asm().push(&instruction.expect("mov takes memory and register"));
+}
+
+/// Moves 16 or 32 bytes by way of the first scratch vector register.
+pub(super) fn move_vector(emitter: &mut Emitter<'_>, to: MemoryOperand, from: MemoryOperand, bytes: u16) {
+    let xmm = emitter.scratch_vector(0);
+    let (read, write, register) = match (bytes, registers::has_avx()) {
+        (32, _) => (Code::VEX_Vmovups_ymm_ymmm256, Code::VEX_Vmovups_ymmm256_ymm, registers::ymm(xmm.number())),
+        (_, true) => (Code::VEX_Vmovups_xmm_xmmm128, Code::VEX_Vmovups_xmmm128_xmm, xmm),
+        (_, false) => (Code::Movups_xmm_xmmm128, Code::Movups_xmmm128_xmm, xmm),
+    };
+    emitter.asm().push2m(read, register, from);
+    emitter.asm().push(&Instruction::with2(write, to, register).expect("move takes memory and register"));
 }
 
 /// `mov memory, 0` of so many bytes.

@@ -1,41 +1,56 @@
-//! The active version: shadow moves as the data does, operations are recorded.
+//! The active version: shadow moves as the data does, operations are differentiated. The suspended version: results of operations are passive.
 
 use std::mem::offset_of;
 
+use derivgrind_engine::tool::Version;
 use derivgrind_engine::translate::{Block, Condition, Emitter};
 use iced_x86::{Code, Instruction};
 
 use crate::analysis::passivity::Assumptions;
 use crate::analysis::{RegisterSet, Step, liveness, passivity};
-use crate::ir::{Effect, Format, Ir, Place, Span};
+use crate::ir::{Effect, Ir, Place, Span};
 
 use super::layout::{Fields, field};
-use super::places::{clear, is_constant, load, pieces, shadow_of, store};
-use super::{ACTIVE_SCRATCH, bits, helpers, real, replay, strings, transfers};
+use super::places::{clear, is_constant, load, move_vector, pieces, pieces_of, shadow_of, store};
+use super::{Mode, SUSPENDED, bits, helpers, replay, strings, transfers};
 
 /// Emits the block.
-pub(super) fn emit(block: &Block, ir: &Ir, emitter: &mut Emitter<'_>) {
+pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
     let instructions = block.instructions();
     let constant = |index: u16, span: Span| is_constant(&instructions[usize::from(index)], span);
     let assumptions = Assumptions { assumed: RegisterSet::NONE, constant: &constant };
-    let steps = passivity::remaining(&liveness::observable(&ir.operations), &assumptions);
-    if block.flags_live_before(0) == 0 {
+    let mut steps = passivity::remaining(&liveness::observable(&ir.operations), &assumptions);
+    if version == SUSPENDED {
+        steps.iter_mut().for_each(suspend);
+    } else if block.flags_live_before(0) == 0 {
         emit_countdown(emitter);
     }
-    emitter.reserve(ACTIVE_SCRATCH.general, steps.iter().map(vectors_needed).max().unwrap_or(0));
-    let mut cursor_loaded = false;
-    let mut steps = steps.iter().peekable();
+    let vectors = (0..steps.len()).map(|first| vectors_needed::<M>(&steps[first..])).max().unwrap_or(0);
+    let generals = steps.iter().map(generals_needed::<M>).max().unwrap_or(0);
+    emitter.reserve(generals, vectors);
+    let mut carried = M::Carried::default();
+    let mut steps = &steps[..];
     for (index, instruction) in instructions.iter().enumerate() {
         emitter.begin(index);
         let mut executed = false;
-        while let Some(step) = steps.next_if(|step| usize::from(step.operation.instruction) == index) {
-            executed |= emit_effect(emitter, index, step, cursor_loaded);
-            cursor_loaded = match step.operation.effect {
-                Effect::Real { .. } => true,
-                Effect::Clear { .. } | Effect::Copy { .. } => cursor_loaded,
-                // These use the cursor's register, or call helpers that move the cursor.
-                _ => false,
-            };
+        let count = steps.partition_point(|step| usize::from(step.operation.instruction) <= index);
+        let (mut own, rest) = steps.split_at(count);
+        steps = rest;
+        while let Some(step) = own.first() {
+            let mut done = 1;
+            match step.operation.effect {
+                Effect::Real { .. } | Effect::Convert { .. } => {
+                    done = M::arithmetic(emitter, index, own, &mut carried).max(1);
+                }
+                Effect::Clear { target } => clear(emitter, index, target),
+                Effect::Copy { target, source, bytes } => copy::<M>(emitter, index, target, source, bytes),
+                _ => {
+                    // These use the carried registers, or call helpers.
+                    carried = M::Carried::default();
+                    executed |= emit_effect::<M>(emitter, index, step);
+                }
+            }
+            own = &own[done..];
         }
         if instruction.rflags_read() | instruction.rflags_modified() != 0 {
             emitter.restore_flags();
@@ -46,13 +61,30 @@ pub(super) fn emit(block: &Block, ir: &Ir, emitter: &mut Emitter<'_>) {
     }
 }
 
-/// Scratch vector registers that an effect takes: saving and restoring them in each block would cost more than many effects do.
-fn vectors_needed(step: &Step) -> usize {
+/// While differentiation is suspended, the results of operations are passive; values that are moved keep their shadow.
+fn suspend(step: &mut Step) {
+    if let (Effect::Real { .. }, Some(target)) = (step.operation.effect, step.operation.effect.target()) {
+        step.operation.effect = Effect::Clear { target };
+    }
+}
+
+/// Scratch general registers that an effect takes.
+fn generals_needed<M: Mode>(step: &Step) -> usize {
     match step.operation.effect {
-        Effect::Replay { .. } => ACTIVE_SCRATCH.vector,
-        Effect::Real { format, a, b, .. } => {
-            std::iter::once(a).chain(b).map(|place| real::vectors_for(format, place)).max().unwrap_or(0)
-        }
+        Effect::Real { .. } | Effect::Convert { .. } => M::ARITHMETIC_GENERAL,
+        Effect::Copy { .. } => 1,
+        Effect::BitTrick { .. } | Effect::CompareExchange { .. } | Effect::Lost { .. } => 2,
+        Effect::Replay { .. } => M::SCRATCH.general,
+        _ => 0,
+    }
+}
+
+/// Scratch vector registers that an effect takes: saving and restoring them in each block would cost more than many effects do.
+fn vectors_needed<M: Mode>(steps: &[Step]) -> usize {
+    match steps[0].operation.effect {
+        Effect::Replay { .. } => M::SCRATCH.vector,
+        Effect::Real { .. } | Effect::Convert { .. } => M::vectors_needed(steps),
+        Effect::Copy { bytes, .. } => usize::from(M::COPY_BYTES > 8 && bytes > 8),
         _ => 0,
     }
 }
@@ -64,19 +96,11 @@ fn emit_countdown(emitter: &mut Emitter<'_>) {
     emitter.call_helper_if(Condition::Sign, helpers::try_passive, 0);
 }
 
-/// Emits an effect before its instruction. Returns whether the instruction itself has been emitted with it.
-fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step, cursor_loaded: bool) -> bool {
+/// Emits another effect before its instruction. Returns whether the instruction itself has been emitted with it.
+fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
     match step.operation.effect {
-        Effect::Clear { target } => clear(emitter, index, target),
-        Effect::Copy { target, source, bytes } => copy(emitter, index, target, source, bytes),
-        Effect::Convert { to, target, source } => convert(emitter, index, to, target, source),
-        Effect::Real { operation, format, target, a, b } => {
-            let operands = [Some(a), b].map(|place| place.map(|place| real::Operand { place, active: true }));
-            let lane = real::Lane { operation, format, target, operands };
-            real::emit(emitter, index, &lane.with_passive(step.passive), cursor_loaded);
-        }
         Effect::BitTrick { operation, target, a, b } => {
-            bits::emit(emitter, index, bits::Trick { operation, target, a, b });
+            bits::emit::<M>(emitter, index, bits::Trick { operation, target, a, b });
             return true;
         }
         Effect::Replay { data, target, .. } => replay::emit(emitter, index, data, target),
@@ -94,14 +118,15 @@ fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step, cursor_load
         }
         Effect::State { transfer } => emitter.call_helper(transfers::helper(transfer), 0),
         Effect::Lost { source } => lost(emitter, index, source),
+        Effect::Clear { .. } | Effect::Copy { .. } | Effect::Convert { .. } | Effect::Real { .. } => {}
     }
     false
 }
 
-/// Copies shadow in pieces of a general register. Lanes are written one by one, and a vector load of what was just written in parts would
-/// wait for all of them to reach the cache.
-fn copy(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place, bytes: u16) {
-    let mut parts: Vec<_> = pieces(bytes).collect();
+/// Copies shadow in pieces as large as the mode has them. A load of what was just written in smaller pieces would wait for all of
+/// them to reach the cache.
+fn copy<M: Mode>(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place, bytes: u16) {
+    let mut parts: Vec<_> = pieces_of(bytes, M::COPY_BYTES).collect();
     let overlap = Span::new(target, bytes).overlaps(Span::new(source, bytes));
     if overlap && is_above(target, source) {
         parts.reverse();
@@ -110,8 +135,12 @@ fn copy(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place, b
     for (offset, size) in parts {
         let from = shadow_of(emitter, index, source.advanced(offset));
         let to = shadow_of(emitter, index, target.advanced(offset));
-        load(emitter, register, from, size);
-        store(emitter, to, register, size);
+        if size > 8 {
+            move_vector(emitter, to, from, size);
+        } else {
+            load(emitter, register, from, size);
+            store(emitter, to, register, size);
+        }
     }
 }
 
@@ -120,27 +149,6 @@ fn is_above(a: Place, b: Place) -> bool {
         (Place::Register(a), Place::Register(b)) => a > b,
         (Place::Memory { offset: a, .. }, Place::Memory { offset: b, .. }) => a > b,
         _ => false,
-    }
-}
-
-/// A conversion between formats has derivative 1: the index stays, its form changes.
-fn convert(emitter: &mut Emitter<'_>, index: usize, to: Format, target: Place, source: Place) {
-    emitter.save_flags(index);
-    let (register, other) = (emitter.scratch(0), emitter.scratch(1));
-    let from = shadow_of(emitter, index, source);
-    let target = shadow_of(emitter, index, target);
-    match to {
-        Format::Binary64 => {
-            load(emitter, register, from, 4);
-            real::tag(emitter, register, other);
-            store(emitter, target, register, 8);
-        }
-        Format::Binary32 => {
-            load(emitter, register, from, 8);
-            real::untag(emitter, register);
-            real::check_narrow(emitter, register);
-            store(emitter, target, register, 4);
-        }
     }
 }
 

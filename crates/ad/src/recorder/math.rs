@@ -3,17 +3,15 @@
 use derivgrind_engine::context::Context;
 use derivgrind_tape::Operation;
 
+use crate::instrument::{Thread, lost_at};
 use crate::ir::Format;
 use crate::math::Width;
-use crate::math::intercept::{Recorder, function_entered};
+use crate::math::intercept::Recorder;
 
-use super::PLAIN;
-use super::state::Thread;
-use super::summary;
+use super::Recording;
+use super::state::TapeThread;
 
-struct Tape;
-
-impl Recorder for Tape {
+impl Recorder for Recording {
     fn record(&self, context: &mut Context, width: Width, operands: [u64; 2], partials: [f64; 2]) -> u64 {
         let format = match width {
             Width::Binary32 => Format::Binary32,
@@ -23,11 +21,6 @@ impl Recorder for Tape {
     }
 
     fn interrupted(&self, address: u64) {
-        summary::lost_at(address);
+        lost_at(address);
     }
-}
-
-/// The function `name` is being entered in the active version. Returns whether it has been run.
-pub(super) fn call(context: &mut Context, name: &str) -> bool {
-    function_entered(context, name, PLAIN, &Tape)
 }

@@ -1,0 +1,250 @@
+//! Inputs and outputs that the program declares, followed without a tape.
+//!
+//! The macros `DG_INPUTF` and `DG_OUTPUTF` speak of *indices*. Without a tape an index is a handle of a number here: its value and its dot value.
+//! `NEW_INDEX` makes one from two others and partial derivatives, `SET_INDEX` and `GET_INDEX` move dot values between handles and
+//! variables, and `INDEX_TO_FILE` declares one. That way the derivatives of declared variables come from forward mode; and with perturbed
+//! values instead of dot values, difference quotients ([`crate::perturb`]).
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use derivgrind_engine::memory::user;
+use derivgrind_engine::report;
+
+/// What is done with the declared variables.
+#[derive(Debug)]
+pub struct Declared {
+    /// What each input gets when it is declared.
+    pub seeds: Seeds,
+    /// Where the result goes when the program ends, see [`Results`].
+    pub results: PathBuf,
+}
+
+/// A number for each input, by the order of declaration.
+#[derive(Clone, Debug)]
+pub enum Seeds {
+    /// 1 for the input of this number, counted from 0, and 0 for the others.
+    Unit(usize),
+    /// These, and 0 for inputs beyond.
+    Vector(Vec<f64>),
+}
+
+impl Seeds {
+    /// The number for an input.
+    pub fn of(&self, input: usize) -> f64 {
+        match self {
+            Seeds::Unit(one) => f64::from(u8::from(input == *one)),
+            Seeds::Vector(seeds) => seeds.get(input).copied().unwrap_or(0.0),
+        }
+    }
+}
+
+/// The result of a run, a line for each declared variable in the order of declaration: `input VALUE BYTES` or `output VALUE DOT`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    /// Value and size in bytes of each input.
+    pub inputs: Vec<(f64, u64)>,
+    /// Value and dot value of each output.
+    pub outputs: Vec<(f64, f64)>,
+}
+
+impl Results {
+    fn write(&self, file: impl Write) -> io::Result<()> {
+        let mut file = BufWriter::new(file);
+        for (value, size) in &self.inputs {
+            writeln!(file, "input {value:e} {size}")?;
+        }
+        for (value, dot) in &self.outputs {
+            writeln!(file, "output {value:e} {dot:e}")?;
+        }
+        file.flush()
+    }
+
+    /// Reads what a run has left; `None` if it is not well-formed.
+    pub fn parse(text: &str) -> Option<Results> {
+        let mut results = Results::default();
+        for line in text.lines() {
+            let mut words = line.split(' ');
+            match (words.next()?, words.next()?.parse().ok()?, words.next()?) {
+                ("input", value, size) => results.inputs.push((value, size.parse().ok()?)),
+                ("output", value, dot) => results.outputs.push((value, dot.parse().ok()?)),
+                _ => return None,
+            }
+        }
+        Some(results)
+    }
+}
+
+/// A variable that has the dot value of a handle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Handle {
+    /// The variable.
+    pub address: u64,
+    /// Its size in bytes: 4 or 8.
+    pub size: u64,
+    /// The dot value, or another seed.
+    pub dot: f64,
+}
+
+/// A number that stands for an index.
+#[derive(Clone, Copy)]
+struct Number {
+    value: f64,
+    dot: f64,
+}
+
+struct State {
+    declared: Declared,
+    /// By handle; the first one stands for passive values.
+    numbers: Vec<Number>,
+    /// The variable that a handle has been given to last.
+    variables: HashMap<u64, (u64, u64)>,
+    results: Results,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn state() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on declared variables are followed.
+pub(crate) fn install(declared: Declared) {
+    let passive = Number { value: 0.0, dot: 0.0 };
+    *state() = Some(State { declared, numbers: vec![passive], variables: HashMap::new(), results: Results::default() });
+}
+
+/// Whether they are.
+pub(crate) fn is_followed() -> bool {
+    state().is_some()
+}
+
+/// In a child process: the result is the parent's affair.
+pub(crate) fn forget() {
+    *state() = None;
+}
+
+/// The process ends: writes the result.
+pub(crate) fn finish() {
+    let Some(State { declared, results, .. }) = state().take() else { return };
+    if let Err(error) = File::create(&declared.results).and_then(|file| results.write(file)) {
+        report(&format!("cannot write {}: {error}", declared.results.display()));
+    }
+}
+
+impl State {
+    fn number(&self, handle: u64) -> Number {
+        usize::try_from(handle).ok().and_then(|handle| self.numbers.get(handle)).copied().unwrap_or(self.numbers[0])
+    }
+
+    fn add(&mut self, number: Number) -> u64 {
+        self.numbers.push(number);
+        self.numbers.len() as u64 - 1
+    }
+}
+
+/// A handle of a variable's dot value.
+pub(crate) fn handle_of(dot: f64) -> u64 {
+    match state().as_mut() {
+        Some(state) if dot != 0.0 => state.add(Number { value: 0.0, dot }),
+        _ => 0,
+    }
+}
+
+/// `NEW_INDEX(struct of pointers: index1, index2, diff1, diff2, new index, value)`
+pub(crate) fn new_index(arguments: &[u64; 6], always: bool) -> Result<u64, user::Fault> {
+    let mut state = state();
+    let Some(state) = state.as_mut() else { return Ok(0) };
+    let pointers: [u64; 6] = user::read(arguments[1])?;
+    let operands = [user::read::<u64>(pointers[0])?, user::read::<u64>(pointers[1])?];
+    let partials = [user::read::<u64>(pointers[2])?, user::read::<u64>(pointers[3])?].map(f64::from_bits);
+    let value = user::read::<u64>(pointers[5]).map_or(f64::NAN, f64::from_bits);
+    let handle = if operands == [0, 0] && !always {
+        0
+    } else {
+        let term = |k: usize| match state.number(operands[k]).dot {
+            0.0 => 0.0,
+            dot => dot * partials[k],
+        };
+        let dot = term(0) + term(1);
+        state.add(Number { value, dot })
+    };
+    user::write(pointers[4], handle)?;
+    user::write_shadow(pointers[4], &[0; 8]);
+    Ok(0)
+}
+
+/// `SET_INDEX(address of variable, address of the index, size of variable)`: returns the variable and the dot value that it shall get.
+pub(crate) fn set_index(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Fault> {
+    let [_, address, index, size, ..] = *arguments;
+    let mut state = state();
+    let Some(state) = state.as_mut() else { return Ok(None) };
+    let handle: u64 = user::read(index)?;
+    let number = state.number(handle);
+    let narrow = user::read::<u32>(address)?;
+    let size = match size {
+        4 | 8 => size,
+        // Programs for the Valgrind-based tool do not tell the size, but the value.
+        _ if f64::from(f32::from_bits(narrow)).to_bits() == number.value.to_bits() && number.value != 0.0 => 4,
+        _ => 8,
+    };
+    if size == 8 {
+        user::read::<u64>(address)?;
+    }
+    if handle != 0 {
+        state.variables.insert(handle, (address, size));
+    }
+    Ok(Some(Handle { address, size, dot: number.dot }))
+}
+
+/// `INDEX_TO_FILE(0 for inputs or 1 for outputs, address of the index)`: for an input, returns the variable and its seed.
+pub(crate) fn declare(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Fault> {
+    let mut state = state();
+    let Some(state) = state.as_mut() else { return Ok(None) };
+    let handle: u64 = user::read(arguments[2])?;
+    let number = state.number(handle);
+    match arguments[1] {
+        0 => {
+            let dot = state.declared.seeds.of(state.results.inputs.len());
+            if let Some(number) = usize::try_from(handle).ok().and_then(|handle| state.numbers.get_mut(handle)) {
+                number.dot = dot;
+            }
+            let variable = state.variables.remove(&handle);
+            state.results.inputs.push((number.value, variable.map_or(8, |(_, size)| size)));
+            Ok(variable.map(|(address, size)| Handle { address, size, dot }))
+        }
+        1 => {
+            state.results.outputs.push((number.value, number.dot));
+            Ok(None)
+        }
+        other => {
+            report(&format!("client request INDEX_TO_FILE: no index file {other}; 0 is inputs, 1 outputs"));
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_as_they_are_written() {
+        let results =
+            Results { inputs: vec![(0.1, 8), (f64::NAN, 4)], outputs: vec![(1e300, -0.0), (3.0, f64::NEG_INFINITY)] };
+        let mut text = Vec::new();
+        results.write(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(format!("{:?}", Results::parse(&text).unwrap()), format!("{results:?}"));
+        assert_eq!(Results::parse("input x 8"), None);
+    }
+
+    #[test]
+    fn seeds() {
+        assert_eq!([0, 1, 2].map(|input| Seeds::Unit(1).of(input)), [0.0, 1.0, 0.0]);
+        assert_eq!([0, 1, 2].map(|input| Seeds::Vector(vec![0.5, -1.0]).of(input)), [0.5, -1.0, 0.0]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Dot values of bit tricks, by the rule of [`crate::bit_tricks`]: the operand's dot value times the ratio of result to operand.
+//!
+//! Nothing tells the dot value of one binary64 number from those of two binary32 ones. So both readings are tried on the *values*. If only
+//! one of them makes the operation a real one, it is taken. If both do, they mostly agree bit for bit (changes of sign, masks); if not, the
+//! number is taken for a binary64 one, unless its dot value would be so small (below 2^-1022 · 2^-20) that it is rather the lower one of two. What is misread then:
+//! two binary32 numbers of which the instruction scales the upper one by 2^8k and leaves the lower one alone; and a binary64 number whose dot value ends in 32
+//! zeros and whose lower half is changed (a truncation): it keeps its dot value, and no loss is counted.
+
+use crate::bit_tricks::{Lane, Outcome};
+use crate::instrument::{Thread, lost_at};
+use crate::ir::BitOperation;
+
+/// Stand-in for an index: the first operand.
+const FIRST: u64 = 1;
+/// Stand-in for an index: the second operand.
+const SECOND: u64 = 2;
+
+/// The dot value of the result, in the same eight bytes.
+pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
+    if let Some(shadow) = lane.moved(operation) {
+        return shadow;
+    }
+    let suspended = thread.fields().disabled != 0;
+    let (dot, lost) = read(lane, operation, suspended);
+    if lost {
+        lost_at(thread.context().rip);
+    }
+    dot
+}
+
+/// The dot value, and whether derivative information is lost.
+fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, bool) {
+    let wide = wide(lane, operation, suspended);
+    let narrow = narrow(lane, operation, suspended);
+    let has_upper = (lane.shadow_a | lane.shadow_b) >> 32 != 0;
+    match (wide, narrow) {
+        (Some(dot), [low, high]) if has_upper || low.is_none() || high.is_none() => (dot, false),
+        (_, [low, high]) => {
+            let dot = u64::from(low.unwrap_or(0)) | u64::from(high.unwrap_or(0)) << 32;
+            (dot, low.is_none() || high.is_none())
+        }
+    }
+}
+
+/// The lane as one binary64 number; `None` if that is lost.
+fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<u64> {
+    let dots = [lane.shadow_a, lane.shadow_b];
+    let [shadow_a, shadow_b] = stand_ins(dots);
+    match (Lane { shadow_a, shadow_b, ..*lane }).wide(operation) {
+        Outcome::Passive => Some(0),
+        Outcome::Same(operand) => Some(chosen(dots, operand)),
+        Outcome::Scaled { .. } if suspended => Some(0),
+        Outcome::Scaled { index, ratio } => Some((f64::from_bits(chosen(dots, index)) * ratio).to_bits()),
+        Outcome::Lost => None,
+    }
+}
+
+/// The lane as two binary32 numbers.
+fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> [Option<u32>; 2] {
+    let dots = [0, 32].map(|shift| [lane.shadow_a, lane.shadow_b].map(|shadow| shadow >> shift & u64::from(u32::MAX)));
+    let [low, high] = dots.map(stand_ins);
+    let lane = Lane { shadow_a: low[0] | high[0] << 32, shadow_b: low[1] | high[1] << 32, ..*lane };
+    let outcomes = lane.narrow(operation);
+    [0, 1].map(|half| match outcomes[half] {
+        Outcome::Passive => Some(0),
+        Outcome::Same(operand) => Some(chosen(dots[half], operand) as u32),
+        Outcome::Scaled { .. } if suspended => Some(0),
+        Outcome::Scaled { index, ratio } => {
+            let dot = f32::from_bits(chosen(dots[half], index) as u32);
+            Some(((f64::from(dot) * ratio) as f32).to_bits())
+        }
+        Outcome::Lost => None,
+    })
+}
+
+/// Equal dot values have equal stand-ins, as one index: then it does not matter which operand the result is.
+fn stand_ins([a, b]: [u64; 2]) -> [u64; 2] {
+    let first = if a == 0 { 0 } else { FIRST };
+    let second = match b {
+        0 => 0,
+        b if b == a => FIRST,
+        _ => SECOND,
+    };
+    [first, second]
+}
+
+fn chosen([a, b]: [u64; 2], stand_in: u64) -> u64 {
+    if stand_in == SECOND { b } else { a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BitOperation::{And, Or, Other, Xor};
+
+    const SIGN: u64 = 1 << 63;
+
+    fn pair(low: f32, high: f32) -> u64 {
+        u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
+    }
+
+    fn of_doubles(operation: BitOperation, value: f64, other: u64, result: u64, dot: f64) -> (u64, bool) {
+        let lane = Lane { a: value.to_bits(), b: other, result, shadow_a: dot.to_bits(), shadow_b: 0 };
+        read(&lane, operation, false)
+    }
+
+    #[test]
+    fn signs_of_doubles() {
+        for dot in [1.0, -0.3, 1e-300, 3.0e10] {
+            for value in [2.5, -2.5, 0.1] {
+                let negated = of_doubles(Xor, value, SIGN, (-value).to_bits(), dot);
+                assert_eq!(negated, ((-dot).to_bits(), false));
+                let absolute = of_doubles(And, value, !SIGN, value.abs().to_bits(), dot);
+                assert_eq!(absolute, ((dot * value.signum()).to_bits(), false));
+            }
+        }
+    }
+
+    #[test]
+    fn powers_of_two_of_doubles() {
+        for power in [1i64, 8, -3, 16] {
+            let (value, summand) = (1.1f64, (power as u64) << 52);
+            let result = value.to_bits().wrapping_add(summand);
+            let (dot, lost) = of_doubles(Other, value, summand, result, 0.7);
+            assert_eq!((f64::from_bits(dot), lost), (0.7 * 2f64.powi(power as i32), false), "{power}");
+        }
+    }
+
+    #[test]
+    fn pairs_of_singles() {
+        let signs = 1 << 31 | SIGN;
+        let value = pair(1.5, -2.25);
+        let lane = Lane { a: value, b: signs, result: value ^ signs, shadow_a: pair(0.3, 7.0), shadow_b: 0 };
+        assert_eq!(read(&lane, Xor, false), (pair(-0.3, -7.0), false));
+        let mask = 0xffff_ffff_0000_0000;
+        let lane = Lane { b: mask, result: value & mask, ..lane };
+        assert_eq!(read(&lane, And, false), (pair(0.0, 7.0), false));
+        // The conjugate of a complex number with passive imaginary part.
+        let lane = Lane { b: SIGN, result: value ^ SIGN, shadow_a: pair(0.3, 0.0), ..lane };
+        assert_eq!(read(&lane, Xor, false), (pair(0.3, 0.0), false));
+    }
+
+    #[test]
+    fn a_blend_takes_the_dot_value_of_the_operand_that_it_takes() {
+        let (a, b) = (1.7f64.to_bits(), 0);
+        let lane = Lane { a, b, result: a, shadow_a: 4.0f64.to_bits(), shadow_b: 5.0f64.to_bits() };
+        assert_eq!(read(&lane, Or, false), (4.0f64.to_bits(), false));
+    }
+
+    #[test]
+    fn while_suspended_results_are_passive_and_moves_are_not() {
+        let lane =
+            Lane { a: 2.5f64.to_bits(), b: SIGN, result: (-2.5f64).to_bits(), shadow_a: 1.0f64.to_bits(), shadow_b: 0 };
+        assert_eq!(read(&lane, Xor, true).0, 0);
+        let lane = Lane { b: 0, result: lane.a, ..lane };
+        assert_eq!(read(&lane, Xor, true).0, 1.0f64.to_bits());
+    }
+
+    #[test]
+    fn other_operations_are_lost() {
+        let (dot, lost) = of_doubles(Other, 2.5, 3, 2.5f64.to_bits() + 3, 0.7);
+        assert!(lost, "{dot:#x}");
+    }
+}

@@ -1,0 +1,311 @@
+//! Dot values of real operations, inline.
+//!
+//! The lanes of an instruction that carry the same operation are computed together. What a lane's rule is, and what the exceptions are, is
+//! the same as for a tape ([`derivgrind_tape::operation`]): **a dot value of zero contributes zero**, even where the partial derivative is infinite or
+//! NaN. So operand values are masked where the dot value that they are multiplied with is zero. Dot values are computed in the format of
+//! the variable.
+
+use derivgrind_engine::translate::{Emitter, registers};
+
+use crate::analysis::Step;
+use crate::ir::{Effect, Format, Place, RealOperation};
+use crate::shadow;
+
+use super::vector::{Op, Scratch, Source, Vector, Width};
+use Scratch::{A, B, T, V};
+
+/// Lanes of one instruction that are computed together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    operation: RealOperation,
+    format: Format,
+    target: Place,
+    a: Place,
+    b: Option<Place>,
+    passive: [bool; 2],
+    width: Width,
+    /// Number of steps.
+    pub count: usize,
+}
+
+impl Group {
+    /// The widest group at the head of `steps`; `None` if there is no real operation.
+    pub fn first(steps: &[Step]) -> Option<Group> {
+        let first = steps.first()?;
+        let Effect::Real { operation, format, target, a, b } = first.operation.effect else { return None };
+        let mut group =
+            Group { operation, format, target, a, b, passive: first.passive, width: Width::Scalar, count: 1 };
+        let lanes = (0..steps.len()).take_while(|&lane| group.continues(lane as u16, &steps[lane])).count();
+        let lanes = lanes as u16;
+        for (width, bytes) in [(Width::Ymm, 32), (Width::Xmm, 16)] {
+            if lanes * format.bytes() >= bytes && group.fits(width, bytes) {
+                group.width = width;
+                group.count = usize::from(bytes / format.bytes());
+                break;
+            }
+        }
+        Some(group)
+    }
+
+    /// Whether a step is the lane at this distance.
+    fn continues(&self, lane: u16, step: &Step) -> bool {
+        let at = |place: Place| place.advanced(lane * self.format.bytes());
+        let expected = Effect::Real {
+            operation: self.operation,
+            format: self.format,
+            target: at(self.target),
+            a: at(self.a),
+            b: self.b.map(at),
+        };
+        step.operation.effect == expected && step.passive == self.passive
+    }
+
+    /// Whether the values lie as instructions of this width need them, and no lane reads what an earlier one writes.
+    fn fits(&self, width: Width, bytes: u16) -> bool {
+        let needs_values = self.operation.needs().into_iter().any(|needs| needs != 0);
+        let mut places = std::iter::once(self.a).chain(self.b);
+        places.all(|place| {
+            let aligned = match place {
+                Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) => {
+                    ((offset - shadow::VECTOR) % shadow::VECTOR_BYTES).is_multiple_of(bytes)
+                }
+                Place::Register(_) => !needs_values,
+                Place::Memory { .. } => true,
+            };
+            let behind = match (self.target, place) {
+                (Place::Register(target), Place::Register(place)) => target > place && target - place < bytes,
+                _ => false,
+            };
+            (aligned || !needs_values) && !behind && (width != Width::Ymm || registers::has_avx())
+        })
+    }
+
+    /// Scratch vector registers that the group takes.
+    pub fn vectors_needed(&self) -> usize {
+        match self.operation {
+            RealOperation::Add | RealOperation::Sub | RealOperation::Negate | RealOperation::Copy => 2,
+            _ => Scratch::COUNT,
+        }
+    }
+
+    /// Emits the group.
+    pub fn emit(&self, emitter: &mut Emitter<'_>, index: usize) {
+        let mut vector = Vector::new(emitter, index, self.format, self.width);
+        let result = self.rule()(self, &mut vector);
+        vector.store_dot(self.target, result);
+    }
+
+    fn rule(&self) -> fn(&Group, &mut Vector<'_, '_>) -> Scratch {
+        match self.operation {
+            RealOperation::Add => Group::sum,
+            RealOperation::Sub => Group::difference,
+            RealOperation::Mul => Group::product,
+            RealOperation::Div => Group::quotient,
+            RealOperation::Sqrt => Group::square_root,
+            RealOperation::Min | RealOperation::Max => Group::selection,
+            RealOperation::Negate => Group::negation,
+            RealOperation::Reciprocal => Group::reciprocal,
+            RealOperation::ReciprocalSqrt => Group::reciprocal_square_root,
+            RealOperation::Copy | RealOperation::Output => Group::copy,
+            // Instructions are not lifted to these.
+            RealOperation::None | RealOperation::Input | RealOperation::Partials => Group::passive,
+        }
+    }
+
+    /// The second operand, if it is active.
+    fn active_b(&self) -> Option<Place> {
+        self.b.filter(|_| !self.passive[1])
+    }
+
+    /// The first operand, if it is active.
+    fn active_a(&self) -> Option<Place> {
+        Some(self.a).filter(|_| !self.passive[0])
+    }
+
+    fn second(&self) -> Place {
+        self.b.unwrap_or(self.a)
+    }
+
+    fn copy(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        vector.load_dot(A, self.a);
+        A
+    }
+
+    fn passive(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        vector.zero(A);
+        A
+    }
+
+    /// `da + db`
+    fn sum(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        match (self.active_a(), self.active_b()) {
+            (Some(a), Some(b)) => {
+                vector.load_dot(A, a);
+                let b = vector.dot(b, B);
+                vector.update(Op::Add, A, b);
+            }
+            (only_a, only_b) => vector.load_dot(A, only_a.or(only_b).unwrap_or(self.a)),
+        }
+        A
+    }
+
+    /// `da - db`
+    fn difference(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        match self.active_a() {
+            Some(a) => vector.load_dot(A, a),
+            None => vector.zero(A),
+        }
+        if let Some(b) = self.active_b() {
+            let b = vector.dot(b, B);
+            vector.update(Op::Sub, A, b);
+        }
+        A
+    }
+
+    /// `0 - da`: minus zero would count as active.
+    fn negation(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        vector.zero(A);
+        let dot = vector.dot(self.a, B);
+        vector.update(Op::Sub, A, dot);
+        A
+    }
+
+    /// `da b + a db`
+    fn product(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        let (a, b) = (self.a, self.second());
+        let square = a == b;
+        let mut factors = [(A, self.active_a(), b), (B, self.active_b().filter(|_| !square), a)].into_iter();
+        let mut terms = Vec::new();
+        for (dot, place, other) in factors.by_ref() {
+            let Some(place) = place else { continue };
+            vector.load_dot(dot, place);
+            vector.mask_of_nonzero(T, dot);
+            let other = vector.value(other, V);
+            vector.update(Op::And, T, other);
+            let masked = vector.source(T);
+            vector.update(Op::Mul, dot, masked);
+            terms.push(dot);
+        }
+        let result = terms[0];
+        let other = if square { Some(result) } else { terms.get(1).copied() };
+        if let Some(other) = other {
+            let other = vector.source(other);
+            vector.update(Op::Add, result, other);
+        }
+        result
+    }
+
+    /// `(da - (a / b) db) / b`
+    fn quotient(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        let b = self.second();
+        if self.active_b().is_some() {
+            let numerator = vector.value(self.a, T);
+            let denominator = vector.value(b, V);
+            vector.op(Op::Div, T, numerator, denominator);
+            vector.load_dot(B, b);
+            vector.mask_of_nonzero(A, B);
+            let mask = vector.source(A);
+            vector.update(Op::And, T, mask);
+            let dot = vector.source(B);
+            vector.update(Op::Mul, T, dot);
+        }
+        match self.active_a() {
+            Some(a) => vector.load_dot(A, a),
+            None => vector.zero(A),
+        }
+        if self.active_b().is_some() {
+            let product = vector.source(T);
+            vector.update(Op::Sub, A, product);
+        }
+        let denominator = vector.value(b, V);
+        divide(vector, A, B, &[(V, denominator)]);
+        A
+    }
+
+    /// `da / (2 sqrt(a))`
+    fn square_root(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        let value = vector.value(self.a, V);
+        vector.sqrt(T, value);
+        let root = vector.source(T);
+        vector.update(Op::Add, T, root);
+        vector.load_dot(A, self.a);
+        divide(vector, A, B, &[(T, root)]);
+        A
+    }
+
+    /// `-da / (a a)`, also where the square is out of range.
+    fn reciprocal(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        let value = vector.value(self.a, V);
+        vector.load_dot(A, self.a);
+        // The quotient by NaN of a masked lane is masked once more.
+        divide(vector, A, B, &[(V, value), (V, value)]);
+        negated(vector)
+    }
+
+    /// `-da / (2 a sqrt(a))`
+    fn reciprocal_square_root(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        let value = vector.value(self.a, V);
+        vector.sqrt(T, value);
+        let root = vector.source(T);
+        vector.update(Op::Add, T, root);
+        vector.load_dot(A, self.a);
+        divide(vector, A, B, &[(V, value), (T, root)]);
+        negated(vector)
+    }
+
+    /// `a < b ? da : db`, or `a > b`: as x86 has it, the second operand if the two are equal or unordered.
+    fn selection(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        let (a, b) = (vector.value(self.a, T), vector.value(self.second(), V));
+        if self.operation == RealOperation::Min {
+            vector.op(Op::Less, T, a, b);
+        } else {
+            // `b < a` into B, which neither of them is in.
+            vector.op(Op::Less, B, b, a);
+            let mask = vector.source(B);
+            vector.op(Op::Or, T, mask, mask);
+        }
+        let mask = vector.source(T);
+        if let Some(a) = self.active_a() {
+            vector.load_dot(A, a);
+            vector.update(Op::And, A, mask);
+        }
+        if let Some(b) = self.active_b() {
+            vector.load_dot(B, b);
+            let dot = vector.source(B);
+            vector.update(Op::AndNot, T, dot);
+            if self.active_a().is_none() {
+                return T;
+            }
+            let other = vector.source(T);
+            vector.update(Op::Or, A, other);
+        }
+        A
+    }
+}
+
+/// Divides a dot value by denominators, each made ready in a scratch register; zero stays zero.
+///
+/// Where the dot value is zero the denominator is a quiet NaN, and the quotient is cleared afterwards: `0 / 0` would raise an exception that the
+/// program does not know of (`sqrt(0)`).
+fn divide(vector: &mut Vector<'_, '_>, dot: Scratch, mask: Scratch, denominators: &[(Scratch, Source)]) {
+    vector.mask_of_zero(mask, dot);
+    for &(scratch, denominator) in denominators {
+        let zeros = vector.source(mask);
+        vector.op(Op::Or, scratch, denominator, zeros);
+        let denominator = vector.source(scratch);
+        vector.update(Op::Div, dot, denominator);
+    }
+    // `!mask & dot`
+    let quotient = vector.source(dot);
+    vector.update(Op::AndNot, mask, quotient);
+    let masked = vector.source(mask);
+    vector.op(Op::Or, dot, masked, masked);
+}
+
+/// `B = 0 - A`
+fn negated(vector: &mut Vector<'_, '_>) -> Scratch {
+    vector.zero(B);
+    let dot = vector.source(A);
+    vector.update(Op::Sub, B, dot);
+    B
+}

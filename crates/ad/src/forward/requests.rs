@@ -1,0 +1,126 @@
+//! Client requests of forward mode (numbers and arguments: `docs/client-requests.md`).
+
+use derivgrind_engine::memory::user;
+use derivgrind_engine::report;
+
+use crate::declared::{self, Handle};
+use crate::instrument::{Request, Thread, shadow_address};
+
+/// `GET_MODE`'s answer in forward mode.
+const MODE: u64 = b'd' as u64;
+/// Bytes of an x87 number, of which `long double` has 10, 12 or 16.
+const X87_BYTES: usize = 10;
+
+/// The requests of forward mode. Those about indices do nothing, unless declared variables are followed ([`crate::declared`]).
+pub(super) const REQUESTS: &[Request] = &[
+    Request { number: 0, name: "GET_DOTVALUE", handler: get_dot_value },
+    Request { number: 1, name: "SET_DOTVALUE", handler: set_dot_value },
+    Request { number: 3, name: "GET_INDEX", handler: get_index },
+    Request { number: 4, name: "SET_INDEX", handler: set_index },
+    Request { number: 5, name: "NEW_INDEX", handler: |_, arguments| declared::new_index(arguments, false) },
+    Request {
+        number: 6,
+        name: "NEW_INDEX_NOACTIVITYANALYSIS",
+        handler: |_, arguments| declared::new_index(arguments, true),
+    },
+    Request { number: 7, name: "INDEX_TO_FILE", handler: index_to_file },
+    Request { number: 8, name: "GET_MODE", handler: |_, _| Ok(MODE) },
+];
+
+/// `GET_DOTVALUE(address of variable, address for the dot value, size)`
+fn get_dot_value(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let [_, variable, target, size, ..] = *arguments;
+    match size {
+        4 => user::write(target, dot_bits(variable, 4)? as u32)?,
+        8 => user::write(target, dot_bits(variable, 8)?)?,
+        10 | 12 | 16 => user::write(target, [0u8; X87_BYTES])?,
+        _ => {
+            unknown_size("GET_DOTVALUE", size);
+            return Ok(0);
+        }
+    }
+    user::write_shadow(target, &[0; 16][..size as usize]);
+    Ok(0)
+}
+
+/// `SET_DOTVALUE(address of variable, address of the dot value, size)`
+fn set_dot_value(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let [_, variable, source, size, ..] = *arguments;
+    match size {
+        4 => {
+            user::read::<u32>(variable)?;
+            // Minus zero is passive.
+            let dot = f32::from_bits(user::read::<u32>(source)?) + 0.0;
+            shadow_address::write(variable, &dot.to_bits().to_le_bytes());
+        }
+        8 => {
+            user::read::<u64>(variable)?;
+            let dot = f64::from_bits(user::read::<u64>(source)?) + 0.0;
+            shadow_address::write(variable, &dot.to_bits().to_le_bytes());
+        }
+        10 | 12 | 16 => {
+            report("client request SET_DOTVALUE: long double is not differentiated; the variable stays passive")
+        }
+        _ => unknown_size("SET_DOTVALUE", size),
+    }
+    Ok(0)
+}
+
+fn unknown_size(name: &str, size: u64) {
+    report(&format!(
+        "client request {name}: a real variable has 4, 8, 10, 12 or 16 bytes, not {size}; the request is ignored"
+    ));
+}
+
+/// The dot value in the shadow of a variable of 4 or 8 bytes.
+fn dot_bits(variable: u64, size: u64) -> Result<u64, user::Fault> {
+    let mut bytes = [0; 8];
+    if size == 4 {
+        user::read::<u32>(variable)?;
+        shadow_address::read(variable, &mut bytes[..4]);
+    } else {
+        user::read::<u64>(variable)?;
+        shadow_address::read(variable, &mut bytes);
+    }
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// `GET_INDEX(address of variable, address for the index, size of variable)`
+fn get_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let [_, variable, index, size, ..] = *arguments;
+    if !declared::is_followed() {
+        return Ok(0);
+    }
+    let dot = match size {
+        4 => f64::from(f32::from_bits(dot_bits(variable, 4)? as u32)),
+        _ => f64::from_bits(dot_bits(variable, 8)?),
+    };
+    user::write(index, declared::handle_of(dot))?;
+    user::write_shadow(index, &[0; 8]);
+    Ok(0)
+}
+
+/// `SET_INDEX(address of variable, address of the index, size of variable)`
+fn set_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    if let Some(variable) = declared::set_index(arguments)? {
+        set_dot(variable);
+    }
+    Ok(0)
+}
+
+/// `INDEX_TO_FILE(0 for inputs or 1 for outputs, address of the index)`
+fn index_to_file(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    if let Some(variable) = declared::declare(arguments)? {
+        set_dot(variable);
+    }
+    Ok(0)
+}
+
+/// Gives a variable the dot value of its handle.
+fn set_dot(Handle { address, size, dot }: Handle) {
+    if size == 4 {
+        shadow_address::write(address, &(dot as f32).to_bits().to_le_bytes());
+    } else {
+        shadow_address::write(address, &dot.to_bits().to_le_bytes());
+    }
+}

@@ -1,0 +1,159 @@
+//! What recording and forward mode have in common: shadow goes where data goes.
+//!
+//! A block has four versions (`docs/architecture.md`): *passive*, while all shadow registers are zero; *active*; *plain*, inside
+//! intercepted math functions; *suspended*, while `DG_DISABLE` is in force in forward mode. All are emitted from the same AD IR: the modules `passive` and
+//! `active` decide what an effect becomes. What shadow *means*, an index or a dot value, is the business of a [`Mode`].
+
+mod active;
+mod bits;
+mod helpers;
+mod layout;
+mod passive;
+mod places;
+mod replay;
+mod requests;
+mod strings;
+mod summary;
+mod thread;
+mod transfers;
+
+use derivgrind_engine::context::Context;
+use derivgrind_engine::tool::{SignalFrame, Tool, Version};
+use derivgrind_engine::translate::{Block, Emitter, Scratch};
+
+use crate::analysis::Step;
+use crate::bit_tricks::Lane;
+use crate::ir::BitOperation;
+use crate::math::{self, intercept};
+
+pub(crate) use layout::MODE_FIELDS;
+pub(crate) use places::{load, shadow_of, store, value_in_memory};
+pub(crate) use requests::Request;
+pub(crate) use summary::lost_at;
+pub use thread::Thread;
+pub(crate) use thread::shadow_address;
+
+/// All shadow registers are passive.
+pub const PASSIVE: Version = Version(0);
+/// Shadow registers are moved along, operations are differentiated.
+pub const ACTIVE: Version = Version(1);
+/// Stores make memory passive, nothing else happens.
+pub const PLAIN: Version = Version(2);
+/// Shadow registers are moved along, results of operations are passive.
+pub const SUSPENDED: Version = Version(3);
+
+/// The meaning of shadow: what an operation on real numbers does to it.
+pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static {
+    /// Scratch registers of the active version.
+    const SCRATCH: Scratch;
+    /// Scratch general registers that [`Mode::arithmetic`] uses, the first ones.
+    const ARITHMETIC_GENERAL: usize;
+    /// Widest piece in which shadow is copied, in bytes: 8, or more if lanes are not written one by one.
+    const COPY_BYTES: u16;
+    /// The mode's own client requests.
+    const REQUESTS: &'static [Request];
+
+    /// What one effect leaves in scratch registers for the next one.
+    type Carried: Default;
+
+    /// Scratch vector registers that the operation at the head of `steps` takes.
+    fn vectors_needed(steps: &[Step]) -> usize;
+
+    /// Emits operations and conversions of instruction `index`, at least the first of `steps`, and returns how many.
+    fn arithmetic(emitter: &mut Emitter<'_>, index: usize, steps: &[Step], carried: &mut Self::Carried) -> usize;
+
+    /// The shadow of a bit trick's result. The instruction has been executed.
+    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64;
+
+    /// The `DG_DISABLE` counter has been changed.
+    fn disabled(thread: &mut Thread<'_>, now: bool);
+
+    /// A thread begins.
+    fn thread_start(&self, _thread: &mut Thread<'_>) {}
+
+    /// A thread ends.
+    fn thread_exit(&self, _thread: &mut Thread<'_>) {}
+
+    /// In the child after `fork`.
+    fn fork_child(&self, _context: &mut Context) {}
+
+    /// The process ends.
+    fn process_exit(&self) {}
+
+    /// Whether a summary of losses is printed at exit.
+    fn summarises(&self) -> bool;
+}
+
+/// The tool of a mode.
+pub struct Instrument<M>(pub(crate) M);
+
+impl<M: Mode> Tool for Instrument<M> {
+    fn shadow_layers(&self) -> u32 {
+        1
+    }
+
+    fn initial_version(&self) -> Version {
+        PASSIVE
+    }
+
+    fn scratch(&self, version: Version) -> Scratch {
+        match version {
+            ACTIVE | SUSPENDED => M::SCRATCH,
+            _ => Scratch::default(),
+        }
+    }
+
+    fn instrument(&self, block: &Block, version: Version, emitter: &mut Emitter<'_>) {
+        let ir = crate::lift::lift(block.instructions());
+        match version {
+            ACTIVE | SUSPENDED => active::emit::<M>(block, &ir, version, emitter),
+            _ => passive::emit(block, &ir, version, emitter),
+        }
+    }
+
+    fn client_request(&self, context: &mut Context, arguments: [u64; 6], default: u64) -> u64 {
+        requests::answer::<M>(&mut Thread::new(context), arguments, default)
+    }
+
+    fn thread_start(&self, context: &mut Context) {
+        let mut thread = Thread::new(context);
+        thread.start();
+        self.0.thread_start(&mut thread);
+    }
+
+    fn thread_exit(&self, context: &mut Context) {
+        self.0.thread_exit(&mut Thread::new(context));
+    }
+
+    fn fork_child(&self, context: &mut Context) {
+        self.0.fork_child(context);
+    }
+
+    fn process_exit(&self, _context: &mut Context) {
+        self.0.process_exit();
+        if self.0.summarises() {
+            summary::print();
+        }
+    }
+
+    fn signal_frame_saved(&self, context: &mut Context, frame: SignalFrame) {
+        transfers::save_signal_frame(context, frame);
+    }
+
+    fn signal_frame_restored(&self, context: &mut Context, frame: SignalFrame) {
+        transfers::restore_signal_frame(context, frame);
+    }
+
+    fn wants_function(&self, name: &str) -> bool {
+        math::lookup(name).is_some()
+    }
+
+    fn hooks_version(&self, version: Version) -> bool {
+        // While everything is passive a math function is like any other.
+        version == ACTIVE
+    }
+
+    fn function_entered(&self, context: &mut Context, name: &str) -> bool {
+        intercept::function_entered(context, name, PLAIN, &self.0)
+    }
+}

@@ -1,0 +1,81 @@
+//! A thread's shadow registers and the fields beside them, as helpers see them.
+
+use derivgrind_engine::context::Context;
+use derivgrind_engine::translate::xsave_layout;
+
+use super::layout::{FIELDS, Fields};
+use super::passive::FIRST_PATIENCE;
+
+/// Access to the shadow of application memory from helpers.
+pub(crate) mod shadow_address {
+    pub(crate) use derivgrind_engine::memory::user::{read_shadow as read, write_shadow as write};
+}
+
+/// The calling thread's state.
+pub struct Thread<'a> {
+    context: &'a mut Context,
+}
+
+impl<'a> Thread<'a> {
+    /// The state in a thread's context.
+    pub fn new(context: &'a mut Context) -> Thread<'a> {
+        Thread { context }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Context {
+        self.context
+    }
+
+    /// The context.
+    pub(crate) fn context_mut(&mut self) -> &mut Context {
+        self.context
+    }
+
+    /// The fields shared with cached code.
+    pub(crate) fn fields(&mut self) -> &mut Fields {
+        let fields = &raw mut self.context.tool[FIELDS];
+        // SAFETY: `layout` asserts that the fields fit; the tool's part is aligned for u64 within the context and any bytes are valid
+        // integers.
+        unsafe { &mut *fields.cast::<Fields>() }
+    }
+
+    /// Prepares a thread that has not run yet.
+    pub(super) fn start(&mut self) {
+        self.fields().countdown = FIRST_PATIENCE;
+        self.fields().patience = FIRST_PATIENCE;
+    }
+
+    /// Bytes of the shadow register file.
+    pub fn shadow_file(&self, offset: u16, bytes: usize) -> &[u8] {
+        &self.context.tool[usize::from(offset)..usize::from(offset) + bytes]
+    }
+
+    /// Bytes of the shadow register file.
+    pub fn shadow_file_mut(&mut self, offset: u16, bytes: usize) -> &mut [u8] {
+        &mut self.context.tool[usize::from(offset)..usize::from(offset) + bytes]
+    }
+
+    /// The value of a YMM register.
+    pub fn vector(&self, number: usize) -> [u8; 32] {
+        /// Offset of the XMM registers in an XSAVE image, and of the bits that say which components are present.
+        const XMM: usize = 160;
+        const XSTATE_BV: usize = 512;
+        const YMM_PRESENT: u8 = 4;
+        let image = &self.context.vector_state;
+        let mut value = [0; 32];
+        value[..16].copy_from_slice(&image[XMM + 16 * number..][..16]);
+        let high = xsave_layout().ymm_high;
+        if high != 0 && image[XSTATE_BV] & YMM_PRESENT != 0 {
+            value[16..].copy_from_slice(&image[high + 16 * number..][..16]);
+        }
+        value
+    }
+
+    /// Changes the `DG_DISABLE` counter and returns its previous value.
+    pub(super) fn disable(&mut self, plus: u64, minus: u64) -> u64 {
+        let previous = self.fields().disabled;
+        self.fields().disabled = previous.wrapping_add(plus).wrapping_sub(minus);
+        previous
+    }
+}
