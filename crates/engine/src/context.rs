@@ -97,7 +97,8 @@ pub struct Context {
     pub fill_lookup: bool,
     /// Non-zero while an asynchronous signal waits for delivery or another thread wants this one out of the cache.
     pub attention: AtomicU32,
-    /// Non-zero while the thread holds or awaits the code cache's lock.
+    /// Non-zero while the thread is not in cached code, or holds or awaits the code cache's lock. Then signal handlers leave the cache
+    /// alone: locks may be held, and `attention` is looked at before cached code is entered.
     pub in_cache: AtomicU32,
     /// Host thread id.
     pub tid: u32,

@@ -37,6 +37,7 @@ enum Step {
 
 /// Gives a fresh context the register state of a program start.
 pub fn prepare(context: &mut Context) {
+    context.in_cache.store(1, Ordering::SeqCst);
     context.host_mxcsr = MXCSR_DEFAULT;
     context.rflags = RFLAGS_DEFAULT;
     context.version = crate::tool().initial_version();
@@ -125,6 +126,8 @@ fn step(context: &mut Context, deliver_signals: bool) -> Step {
 fn enter(context: &mut Context, code: u64) -> Option<(u64, Exit)> {
     context.jump = code;
     compiler_fence(Ordering::SeqCst);
+    // From here on signal handlers see to it themselves that the thread comes back soon.
+    context.in_cache.fetch_sub(1, Ordering::SeqCst);
     if context.attention.load(Ordering::SeqCst) != 0 {
         cache::divert(&mut cache::lock(), code);
     }
@@ -135,6 +138,7 @@ fn enter(context: &mut Context, code: u64) -> Option<(u64, Exit)> {
         enter(std::hint::black_box(&raw mut *context));
     }
     compiler_fence(Ordering::SeqCst);
+    context.in_cache.fetch_add(1, Ordering::SeqCst);
     (context.exit != cache::EXIT_SIGNAL).then(|| (context.exit, cache::lock().exit(context.exit)))
 }
 

@@ -5,6 +5,7 @@
 
 use std::arch::global_asm;
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 
 use super::Outcome;
 use super::process::report_child;
@@ -25,6 +26,7 @@ struct Saved {
     vector_state: [u8; VECTOR_STATE_BYTES],
     version: Version,
     tid: u32,
+    in_cache: u32,
     mask: u64,
     alt_stack: AltStack,
     clear_child_tid: u64,
@@ -45,6 +47,7 @@ impl Saved {
             vector_state: context.vector_state,
             version: context.version,
             tid: context.tid,
+            in_cache: context.in_cache.load(Ordering::SeqCst),
             mask: state.signals.mask.get(),
             alt_stack: state.signals.alt_stack.get(),
             clear_child_tid: state.clear_child_tid.get(),
@@ -63,6 +66,8 @@ impl Saved {
         context.vector_state = self.vector_state;
         context.version = self.version;
         context.tid = self.tid;
+        // A child that was killed has left it as it was then.
+        context.in_cache.store(self.in_cache, Ordering::SeqCst);
         let state = thread::state(context);
         state.signals.mask.set(self.mask);
         state.signals.alt_stack.set(self.alt_stack);
