@@ -32,6 +32,8 @@ pub enum Gpr {
 pub const LOOKUP_ENTRIES: usize = 1 << 16;
 /// Bytes reserved for an XSAVE image of everything up to AVX-512 and PKRU.
 pub const VECTOR_STATE_BYTES: usize = 4096;
+/// Offset of the component bitmap in an XSAVE image.
+pub(crate) const XSTATE_BV: usize = 512;
 /// Bytes that belong to the tool.
 pub const TOOL_BYTES: usize = 4096;
 
@@ -59,7 +61,9 @@ impl LookupTable {
 /// While engine code runs, `gpr`, `rip`, `rflags` and `vector_state` hold the exact application state.
 #[repr(C, align(64))]
 pub struct Context {
-    /// XSAVE image of the x87, SSE, AVX and further vector state.
+    /// XSAVE image (standard format) of the application's vector state. XMM and YMM registers and MXCSR are always there while engine code
+    /// runs; the rest only if `complete_image` says so, else it is still in the processor, where engine code leaves it alone. See
+    /// [`Context::vector_image`].
     pub vector_state: [u8; VECTOR_STATE_BYTES],
     /// Free for the tool: shadow registers, tape cursor.
     pub tool: [u8; TOOL_BYTES],
@@ -89,6 +93,10 @@ pub struct Context {
     pub host_rsp: u64,
     /// MXCSR of engine code.
     pub host_mxcsr: u32,
+    /// Whether the upper half of a YMM register was not zero when cached code was left.
+    pub upper_in_use: u8,
+    /// Whether `vector_state` holds everything and is to be loaded as a whole.
+    pub complete_image: u8,
     /// Version in which the thread runs.
     pub version: Version,
     /// The exit that led here plus one, to be linked to the block found.
@@ -112,6 +120,29 @@ impl Context {
     /// A general register of the application.
     pub fn reg(&self, register: Gpr) -> u64 {
         self.gpr[register as usize]
+    }
+
+    /// The XSAVE image of the application's whole vector and x87 state. To be called on the thread that the context belongs to.
+    pub fn vector_image(&self) -> [u8; VECTOR_STATE_BYTES] {
+        #[repr(align(16))]
+        struct Legacy([u8; 512]);
+        let mut image = self.vector_state;
+        if self.complete_image == 0 {
+            let mut legacy = Legacy([0; 512]);
+            // SAFETY: stores 512 bytes to an aligned buffer of that size; the x87 registers are the application's, since engine code uses none.
+            unsafe { std::arch::x86_64::_fxsave64(legacy.0.as_mut_ptr()) };
+            // Control, status, tag and pointers, then the registers: all but MXCSR and XMM (Intel SDM volume 1, table 10-2).
+            image[..24].copy_from_slice(&legacy.0[..24]);
+            image[32..160].copy_from_slice(&legacy.0[32..160]);
+            image[XSTATE_BV] |= 1;
+        }
+        image
+    }
+
+    /// Gives the application another vector and x87 state.
+    pub fn set_vector_image(&mut self, image: [u8; VECTOR_STATE_BYTES]) {
+        self.vector_state = image;
+        self.complete_image = 1;
     }
 
     /// Sets a general register of the application.

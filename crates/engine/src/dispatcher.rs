@@ -41,6 +41,7 @@ pub fn prepare(context: &mut Context) {
     context.host_mxcsr = MXCSR_DEFAULT;
     context.rflags = RFLAGS_DEFAULT;
     context.version = crate::tool().initial_version();
+    context.complete_image = 1;
     context.vector_state[MXCSR_OFFSET..MXCSR_OFFSET + 4].copy_from_slice(&MXCSR_DEFAULT.to_le_bytes());
 }
 

@@ -100,6 +100,11 @@ pub fn run(command: &[OsString], options: &Options, tool: Box<dyn Tool>) -> Resu
         trace::start(path).map_err(|source| Error::Trace { path: path.clone(), source })?;
     }
     cache::init(options.bisect, options.trace.is_none() && !options.lockstep).map_err(Error::Setup)?;
+    if options.lockstep {
+        // Then the whole vector state is saved and restored, with the bits that say what is in its initial state: programs can see these
+        // (in what XSAVE leaves on their stack).
+        translate::trampolines::widen();
+    }
     let start = loader::load(command, &loader::Options::inherited())?;
     let context = context::current();
     // SAFETY: the only reference to this thread's context; no application code runs yet.

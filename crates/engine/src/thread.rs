@@ -158,7 +158,7 @@ pub(crate) fn spawn(context: &Context, request: Request) -> Result<u64, i32> {
         rflags: context.rflags,
         fs_base: context.fs_base,
         gs_base: context.gs_base,
-        vector_state: context.vector_state,
+        vector_state: context.vector_image(),
         mask: state(context).signals.mask.get(),
     });
     // The new thread inherits the host's mask: no signal reaches it before it is ready.
@@ -184,7 +184,7 @@ fn body(inherited: &Inherited, request: Request, ready: &mpsc::SyncSender<Result
     context.rflags = inherited.rflags;
     context.fs_base = if has(libc::CLONE_SETTLS) { request.tls } else { inherited.fs_base };
     context.gs_base = inherited.gs_base;
-    context.vector_state = inherited.vector_state;
+    context.set_vector_image(inherited.vector_state);
     context.set_reg(Gpr::Rax, 0);
     if request.stack != 0 {
         context.set_reg(Gpr::Rsp, request.stack);

@@ -163,6 +163,10 @@ impl Cache {
         let (address, version) = key;
         let tool = crate::tool();
         let block = Block::decode(address, tool.scratch(version));
+        if block.uses_avx512() && translate::trampolines::widen() {
+            // What has been translated so far takes no care of the wider registers.
+            self.forget_all();
+        }
         let source = block.range();
         let instrumented = self.bisect.is_none_or(|limit| (self.blocks.len() as u64) < limit);
         let first_exit = self.exits.len() as u64;
@@ -265,6 +269,13 @@ impl Cache {
             }
         }
         self.by_key.remove(&key);
+    }
+
+    fn forget_all(&mut self) {
+        for number in 0..self.blocks.len() {
+            self.forget(number);
+        }
+        clear_lookups(0, u64::MAX);
     }
 
     fn invalidate(&mut self, start: u64, end: u64) {

@@ -4,14 +4,13 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use crate::context::{Context, VECTOR_STATE_BYTES};
+use crate::context::{Context, VECTOR_STATE_BYTES, XSTATE_BV};
 use crate::translate::trampolines;
 
 use super::{Cache, Locked, lock};
 
 /// Offsets in an XSAVE image of the standard format (Intel SDM volume 1, section 13.4).
 const XMM_AREA: usize = 160;
-const XSTATE_BV: usize = 512;
 const LEGACY_AREA: usize = 512;
 
 /// How many look-ups can be diverted at a time: a signal diverts two, and its thread soon undoes all.
@@ -109,6 +108,7 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
         (*context).rip = entry.address;
         (*context).version = block.key.1;
         save_vectors(context, machine.fpregs.cast::<u8>());
+        (*context).complete_image = 1;
         if entry.vectors {
             for (k, &vector) in block.vector_scratch.iter().enumerate() {
                 restore_spilled_vector(context, k, usize::from(vector));

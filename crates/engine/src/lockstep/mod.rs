@@ -106,9 +106,11 @@ pub(crate) fn start(context: &Context, quiet: bool) -> io::Result<()> {
     tracer::start(theirs, quiet)?;
     let mut link = Follower::new(ours);
     link.adopt(context)?;
+    if link.wait()? != Answer::Equal {
+        return Err(io::Error::other("it could not be started"));
+    }
     *follower() = Some(link);
     ACTIVE.store(true, Ordering::Relaxed);
-    with(|follower| follower.wait().and_then(settle));
     Ok(())
 }
 

@@ -3,13 +3,14 @@
 use std::arch::global_asm;
 use std::fs::File;
 use std::io;
+use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
 use super::registers::Registers;
 use super::vectors::Vectors;
 
 /// Room for the kernel's XSAVE image, AMX tiles included.
-const IMAGE_BYTES: usize = 16 << 10;
+const MOST_IMAGE_BYTES: usize = 16 << 10;
 const NT_X86_XSTATE: libc::c_int = 0x202;
 const INT3: u8 = 0xcc;
 /// Continue, but stop at a system call instead of making it; the same for one instruction.
@@ -31,6 +32,8 @@ pub(super) enum Stop {
 pub(super) struct Native {
     process: libc::pid_t,
     memory: File,
+    /// Size of the kernel's XSAVE image.
+    image_bytes: usize,
 }
 
 unsafe extern "C" {
@@ -58,9 +61,10 @@ impl Native {
         }
         // The file is opened by the kernel's rules for tracers.
         let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"));
-        // From here on, dropping it ends the process.
-        let native = Native { process, memory: memory? };
+        // From here on, dropping it ends the process; before, its end is bound to ours.
+        let mut native = Native { process, memory: memory?, image_bytes: MOST_IMAGE_BYTES };
         native.wait()?;
+        native.image_bytes = native.image()?.len();
         let options = libc::PTRACE_O_EXITKILL as usize;
         native.ptrace(libc::PTRACE_SETOPTIONS, 0, options)?;
         Ok(native)
@@ -84,7 +88,7 @@ impl Native {
             }
         }
         if !libc::WIFSTOPPED(status) {
-            return Err(io::Error::other("the native process has been ended"));
+            return Err(io::Error::other("it has ended; is ptrace permitted here?"));
         }
         match libc::WSTOPSIG(status) {
             libc::SIGTRAP | libc::SIGSTOP => Ok(Stop::There),
@@ -105,7 +109,7 @@ impl Native {
 
     /// The kernel's XSAVE image.
     fn image(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; IMAGE_BYTES];
+        let mut bytes = vec![0; self.image_bytes];
         let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         self.ptrace(libc::PTRACE_GETREGSET, NT_X86_XSTATE as usize, &raw mut part as usize)?;
         bytes.truncate(part.iov_len);
@@ -180,12 +184,9 @@ impl Native {
         self.ptrace(PTRACE_SYSEMU, 0, 0)?;
         let stop = self.wait()?;
         self.put_back(&replaced)?;
-        let mut user = self.user_registers()?;
-        let hit = user.rip.wrapping_sub(1);
+        let hit = self.user_registers()?.rip.wrapping_sub(1);
         if stop == Stop::There && places.contains(&hit) {
-            user.rip = hit;
-            user.orig_rax = NO_CALL;
-            self.set_user_registers(&user)?;
+            self.ptrace(libc::PTRACE_POKEUSER, offset_of!(libc::user_regs_struct, rip), hit as usize)?;
         }
         Ok(Some(stop))
     }
@@ -247,8 +248,9 @@ fn be_traced() -> ! {
     unsafe {
         super::close_all_except(&[]);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-        libc::kill(libc::getpid(), libc::SIGSTOP);
+        if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0 {
+            libc::kill(libc::getpid(), libc::SIGSTOP);
+        }
         libc::_exit(crate::EXIT_ENGINE)
     }
 }

@@ -57,7 +57,7 @@ impl Registers {
             rflags: context.rflags,
             fs_base: context.fs_base,
             gs_base: context.gs_base,
-            vectors: Vectors::normalised(&context.vector_state),
+            vectors: Vectors::normalised(&context.vector_image()),
         }
     }
 
@@ -86,17 +86,12 @@ impl Registers {
         let mut found = Vec::new();
         let names = NAMES.into_iter().chain(["rip", "rflags", "fs base", "gs base"]);
         for ((name, native), engine) in names.zip(self.words()).zip(engine.words()) {
-            let (native, engine) = if name == "rflags" {
-                if (native ^ engine) & flags == 0 {
-                    continue;
-                }
-                (flag_names(native & flags), flag_names(engine & flags))
-            } else {
-                (format!("{native:#018x}"), format!("{engine:#018x}"))
-            };
-            if native != engine {
-                found.push(Difference { register: name.to_owned(), native, engine });
+            let is_flags = name == "rflags";
+            if (native ^ engine) & if is_flags { flags } else { u64::MAX } == 0 {
+                continue;
             }
+            let text = |value: u64| if is_flags { flag_names(value & flags) } else { format!("{value:#018x}") };
+            found.push(Difference { register: name.to_owned(), native: text(native), engine: text(engine) });
         }
         let vectors = self.vectors.differences(&engine.vectors).into_iter();
         found.extend(vectors.map(|(register, native, engine)| Difference {

@@ -56,22 +56,23 @@ fn main(mut stream: UnixStream, quiet: bool) -> ! {
     // SAFETY: has no preconditions.
     unsafe { libc::setsid() };
     close_all_except(&[STANDARD_ERROR, descriptor(&stream)]);
-    let answer = match follow(&mut stream, quiet) {
-        Ok(answer) => answer,
+    let answer = match Tracer::new() {
         Err(error) => {
-            crate::report(&format!(
-                "lock-step: cannot follow the native process: {error}; the program goes on without it"
-            ));
+            crate::report(&format!("lock-step: cannot start the native process: {error}"));
             Answer::Lost
         }
+        Ok(tracer) => follow(tracer, &mut stream, quiet).unwrap_or_else(|error| {
+            let message = format!("cannot follow the native process: {error}; the program goes on without it");
+            crate::report(&format!("lock-step: {message}"));
+            Answer::Lost
+        }),
     };
     let _ = stream.write_all(&[answer.to_byte()]);
     end()
 }
 
 /// Follows the engine to the end, or to a difference.
-fn follow(stream: &mut UnixStream, quiet: bool) -> io::Result<Answer> {
-    let mut tracer = Tracer::new()?;
+fn follow(mut tracer: Tracer, stream: &mut UnixStream, quiet: bool) -> io::Result<Answer> {
     let mut events = BufReader::with_capacity(1 << 16, stream.try_clone()?);
     while let Some(event) = Event::read(&mut events)? {
         match event {

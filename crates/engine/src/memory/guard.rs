@@ -49,7 +49,8 @@ impl Guards {
     fn count_release(&mut self, code: u64, writer: u64) {
         let count = self.releases.entry(code).or_default();
         *count += 1;
-        let by_itself = (code..code + PAGE).contains(&writer) || (code..code + PAGE).contains(&(writer + LONGEST_INSTRUCTION));
+        let by_itself =
+            (code..code + PAGE).contains(&writer) || (code..code + PAGE).contains(&(writer + LONGEST_INSTRUCTION));
         if by_itself || *count >= PATIENCE {
             self.volatile.insert(code);
             ANY_VOLATILE.store(true, Ordering::Relaxed);

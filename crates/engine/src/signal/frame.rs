@@ -184,11 +184,12 @@ fn restore_vectors(context: &mut Context, xsave: u64) -> Result<(), Fault> {
     let layout = Layout::get();
     if xsave == 0 {
         // As the kernel: all in its initial state.
-        context.vector_state = [0; VECTOR_STATE_BYTES];
-        context.vector_state[MXCSR..MXCSR + 4].copy_from_slice(&0x1f80u32.to_le_bytes());
+        let mut image = [0; VECTOR_STATE_BYTES];
+        image[MXCSR..MXCSR + 4].copy_from_slice(&0x1f80u32.to_le_bytes());
+        context.set_vector_image(image);
         return Ok(());
     }
-    let mxcsr_mask: [u8; 4] = std::array::from_fn(|n| context.vector_state[MXCSR_MASK + n]);
+    let mxcsr_mask: [u8; 4] = std::array::from_fn(|n| context.vector_image()[MXCSR_MASK + n]);
     let mut image = [0u8; VECTOR_STATE_BYTES];
     user::read_bytes(xsave, &mut image[..XSAVE_HEADER])?;
     let word = |at: usize| u32::from_le_bytes([image[at], image[at + 1], image[at + 2], image[at + 3]]);
@@ -212,7 +213,7 @@ fn restore_vectors(context: &mut Context, xsave: u64) -> Result<(), Fault> {
     let mxcsr = u32::from_le_bytes([image[MXCSR], image[MXCSR + 1], image[MXCSR + 2], image[MXCSR + 3]]) & valid;
     image[MXCSR..MXCSR + 4].copy_from_slice(&mxcsr.to_le_bytes());
     image[MXCSR_MASK..MXCSR_MASK + 4].copy_from_slice(&mxcsr_mask);
-    context.vector_state = image;
+    context.set_vector_image(image);
     Ok(())
 }
 
@@ -256,7 +257,7 @@ impl Layout {
 
     /// The image for a frame, with the marks that say what it holds.
     fn image(&self, context: &Context) -> Vec<u8> {
-        let mut image = context.vector_state[..self.size].to_vec();
+        let mut image = context.vector_image()[..self.size].to_vec();
         let reserved = &mut image[SOFTWARE_RESERVED..XSAVE_HEADER];
         reserved.fill(0);
         reserved[0..4].copy_from_slice(&FP_XSTATE_MAGIC1.to_le_bytes());

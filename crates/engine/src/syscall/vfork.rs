@@ -44,7 +44,7 @@ impl Saved {
             rflags: context.rflags,
             fs_base: context.fs_base,
             gs_base: context.gs_base,
-            vector_state: context.vector_state,
+            vector_state: context.vector_image(),
             version: context.version,
             tid: context.tid,
             in_cache: context.in_cache.load(Ordering::SeqCst),
@@ -63,7 +63,7 @@ impl Saved {
         context.rflags = self.rflags;
         context.fs_base = self.fs_base;
         context.gs_base = self.gs_base;
-        context.vector_state = self.vector_state;
+        context.set_vector_image(self.vector_state);
         context.version = self.version;
         context.tid = self.tid;
         // A child that was killed has left it as it was then.
@@ -157,7 +157,7 @@ impl ShadowRegisters {
         };
         // Both fail only if the mapping just made is gone.
         let _ = memory::user::write(page, context.gpr);
-        let _ = memory::user::write_bytes(frame.xsave, &context.vector_state);
+        let _ = memory::user::write_bytes(frame.xsave, &context.vector_image());
         crate::tool().signal_frame_saved(context, frame);
         ShadowRegisters(Some((page, frame)))
     }

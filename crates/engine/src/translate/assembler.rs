@@ -35,8 +35,8 @@ pub struct Assembler {
     encoder: Encoder,
     code: Vec<u8>,
     labels: Vec<Option<usize>>,
-    /// Positions of 32-bit displacements, relative to their own end, and where they go.
-    fixups: Vec<(usize, Label)>,
+    /// Positions of 32-bit displacements, where they go, and how many bytes behind the position the instruction ends, which they are relative to.
+    fixups: Vec<(usize, Label, usize)>,
 }
 
 impl Assembler {
@@ -118,6 +118,14 @@ impl Assembler {
         self.displacement(label)
     }
 
+    /// `cmp byte [label], value`
+    pub fn compare_byte_at(&mut self, label: Label, value: u8) {
+        self.code.extend([0x80, 0x3d]);
+        self.fixups.push((self.code.len(), label, 5));
+        self.code.extend([0; 4]);
+        self.code.push(value);
+    }
+
     /// `jmp` to a fixed address within 2 GiB.
     pub fn jump_to(&mut self, target: u64) {
         self.code.push(0xe9);
@@ -149,7 +157,7 @@ impl Assembler {
 
     fn displacement(&mut self, label: Label) -> u64 {
         let at = self.address();
-        self.fixups.push((self.code.len(), label));
+        self.fixups.push((self.code.len(), label, 4));
         self.code.extend([0; 4]);
         at
     }
@@ -161,9 +169,9 @@ impl Assembler {
 
     /// Resolves the labels and returns the code.
     pub fn finish(mut self) -> Vec<u8> {
-        for (at, label) in self.fixups {
+        for (at, label, to_end) in self.fixups {
             let target = self.labels[label.0].expect("label is bound");
-            let displacement = target as i64 - (at as i64 + 4);
+            let displacement = target as i64 - (at + to_end) as i64;
             self.code[at..at + 4].copy_from_slice(&(displacement as i32).to_le_bytes());
         }
         self.code

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use iced_x86::{Code, Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, Mnemonic};
 
 use super::client_request::{self, Request};
 use super::liveness;
@@ -190,6 +190,14 @@ impl Block {
     /// All instructions, with the one that ends the block.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
+    }
+
+    /// Whether an instruction uses registers that only AVX-512 has, or their upper halves.
+    pub fn uses_avx512(&self) -> bool {
+        self.instructions.iter().any(|instruction| {
+            instruction.encoding() == EncodingKind::EVEX
+                || (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_k())
+        })
     }
 
     /// The bytes of instruction `index`, as they were when it was decoded.
