@@ -64,6 +64,7 @@ const PROGRAMS: &[Program] = &[
     Program { source: "processes.c", compiler: "cc", also_static: true },
     Program { source: "memory.c", compiler: "cc", also_static: false },
     Program { source: "files.c", compiler: "cc", also_static: true },
+    Program { source: "storm.c", compiler: "cc", also_static: true },
     Program { source: "exceptions.cpp", compiler: "c++", also_static: false },
 ];
 
@@ -72,6 +73,7 @@ impl Program {
         let mut trials = vec![self.trial(directory, "dynamic", &[])];
         if self.also_static {
             trials.push(self.trial(directory, "static", &["-static"]));
+            trials.push(self.trial(directory, "fixed-address", &["-no-pie"]));
         }
         trials
     }
@@ -93,7 +95,7 @@ fn compile(compiler: &str, source: &Path, binary: &PathBuf, flags: &[&str]) -> R
         .arg(binary)
         .arg(source)
         .args(flags)
-        .args(["-ldl", "-lrt"])
+        .args(["-ldl", "-lrt", "-lm"])
         .output()?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
 }

@@ -5,7 +5,8 @@ mod image;
 mod search;
 mod stack;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -26,16 +27,20 @@ pub struct Options {
 }
 
 impl Options {
-    /// The environment of this process.
+    /// The environment of this process, with strings that are no `NAME=value`, too.
     pub fn inherited() -> Options {
-        let environment = std::env::vars_os()
-            .map(|(name, value)| {
-                let mut string = name;
-                string.push("=");
-                string.push(value);
-                string
-            })
-            .collect();
+        unsafe extern "C" {
+            static environ: *const *const libc::c_char;
+        }
+        let mut environment = Vec::new();
+        // SAFETY: a null-terminated array of strings. It is not changed meanwhile: the program has not started, and derivgrind does not.
+        unsafe {
+            let mut entry = environ;
+            while !entry.is_null() && !(*entry).is_null() {
+                environment.push(OsString::from_vec(CStr::from_ptr(*entry).to_bytes().to_vec()));
+                entry = entry.add(1);
+            }
+        }
         Options { environment, path: std::env::var_os("PATH") }
     }
 }

@@ -268,6 +268,12 @@ pub fn advise(start: u64, length: u64, advice: i32) -> Result<(), i32> {
     let arguments = [range.start, length, advice as u64, 0, 0, 0];
     // SAFETY: the range lies in the application window.
     let outcome = result(unsafe { syscall(libc::SYS_madvise, arguments) }).map(drop);
+    // What becomes of the data in a forked child becomes of its shadow.
+    if matches!(advice, libc::MADV_DONTFORK | libc::MADV_DOFORK | libc::MADV_WIPEONFORK | libc::MADV_KEEPONFORK)
+        && outcome.is_ok()
+    {
+        shadow::advise(range.clone(), shadow_layers(), advice);
+    }
     // ENOMEM: parts were unmapped, the rest was processed.
     if matches!(advice, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE)
         && matches!(outcome, Ok(()) | Err(libc::ENOMEM))

@@ -42,9 +42,14 @@ pub(super) fn remap(source: Range<u64>, target: u64, length: u64) -> Result<(), 
 
 /// Gives the pages of private anonymous memory back; they read as zero afterwards. Unmapped parts are skipped.
 pub(super) fn discard(range: Range<u64>) {
+    advise(range, libc::MADV_DONTNEED);
+}
+
+/// `madvise` for shadow memory. Unmapped parts are skipped.
+pub(super) fn advise(range: Range<u64>, advice: i32) {
     if range.start < range.end {
-        let arguments = [range.start, range.end - range.start, libc::MADV_DONTNEED as u64, 0, 0, 0];
-        // SAFETY: shadow memory only. ENOMEM for unmapped parts is expected: the rest has been discarded all the same.
+        let arguments = [range.start, range.end - range.start, advice as u64, 0, 0, 0];
+        // SAFETY: shadow memory only. ENOMEM for unmapped parts is expected: the rest has been processed all the same.
         let _ = unsafe { syscall(libc::SYS_madvise, arguments) };
     }
 }

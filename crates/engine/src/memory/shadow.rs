@@ -30,6 +30,13 @@ pub(super) fn unmap(range: Range<u64>, count: u32) {
     }
 }
 
+/// Gives the kernel the same advice for shadow as for data.
+pub(super) fn advise(range: Range<u64>, count: u32, advice: i32) {
+    for layer in layers(&range, count) {
+        host::advise(layer, advice);
+    }
+}
+
 /// Moves the shadow of `length` bytes from one application address to another; the source's shadow is zero or unmapped afterwards.
 pub(super) fn relocate(from: u64, to: u64, length: u64, count: u32) -> Result<(), i32> {
     for (source, target) in layers(&(from..from + length), count).zip(layers(&(to..to + length), count)) {
