@@ -25,6 +25,8 @@ pub(crate) struct Execution {
     version: Version,
     /// It consists of one instruction, whose result is taken over.
     taken_over: bool,
+    /// Memory that this instruction writes.
+    stored: Option<Range<u64>>,
     /// The system call that ends it.
     call: Option<Call>,
 }
@@ -129,8 +131,10 @@ impl Follower {
         }
         let version = context.version;
         let block = Block::decode(context.rip, crate::tool().scratch(version));
-        let taken_over = block.instructions().first().is_some_and(unpredictable::is_unpredictable);
-        Ok(Execution { block, version, taken_over, call: None })
+        let alone = block.instructions().first().filter(|first| unpredictable::is_unpredictable(first));
+        let stored = alone.and_then(|instruction| unpredictable::written(instruction, context));
+        let taken_over = alone.is_some();
+        Ok(Execution { block, version, taken_over, stored, call: None })
     }
 
     /// The block has been left; what `exit` asks for has not been done yet. `None`: a fault has ended it at `context.rip`.
@@ -172,7 +176,10 @@ impl Follower {
         let Some(exit) = exit else { return Ok(()) };
         match exit.kind {
             ExitKind::Branch { .. } | ExitKind::Indirect if self.position == context.rip => Ok(()),
-            ExitKind::Branch { .. } | ExitKind::Indirect => self.adopt(context),
+            ExitKind::Branch { .. } | ExitKind::Indirect => {
+                execution.stored.map_or(Ok(()), |range| self.copy(range, false))?;
+                self.adopt(context)
+            }
             // Blocks that the helper has run have moved the native process along.
             ExitKind::Helper { .. } if self.position == context.rip => Ok(()),
             ExitKind::Helper { .. } => self.run_before(&execution, context, context.rip, false),
