@@ -1,7 +1,7 @@
 //! Application threads: each is a thread of the host with a context of its own.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -232,6 +232,11 @@ pub fn exit_current(context: &mut Context) -> ! {
 /// Gives back what the thread has, and tells those who wait for it. Application memory is not used afterwards: they may free it.
 fn finish_thread(context: &mut Context) {
     std::mem::forget(mask::BlockAll::new());
+    static LEADER_CODE: AtomicI32 = AtomicI32::new(0);
+    let state = state(context);
+    if state.leader.get() {
+        LEADER_CODE.store(state.exit_code.get(), Ordering::SeqCst);
+    }
     let last = {
         let mut registry = registry();
         registry.retain(|entry| !std::ptr::eq(entry.0, context));
@@ -239,6 +244,10 @@ fn finish_thread(context: &mut Context) {
     };
     if last {
         finish_process(context);
+        // Threads of the tool must not keep the process alive. Its status is that of its first thread.
+        let code = LEADER_CODE.load(Ordering::SeqCst);
+        // SAFETY: ends the process; the kernel sees to the rest.
+        unsafe { syscall(libc::SYS_exit_group, [code as u64, 0, 0, 0, 0, 0]) };
     }
     // SAFETY: made by `adopt`; the pointer is cleared first, so that handlers see that this is no application thread any more.
     let state = unsafe { Box::from_raw(std::mem::replace(&mut context.thread, std::ptr::null_mut())) };

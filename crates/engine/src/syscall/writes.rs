@@ -21,6 +21,8 @@ enum Size {
     /// The parts of an array of `struct iovec` with as many elements as the argument with this index says, filled in order with as many
     /// bytes as the call returns.
     Vectors(usize),
+    /// The same in another process's memory, the one in the first argument: of interest if that is this process.
+    RemoteVectors(usize),
     /// A `struct msghdr` and what it points to, with as many bytes of data as the call returns.
     Message,
     /// An array of `struct mmsghdr` with as many elements as the call returns.
@@ -44,7 +46,8 @@ const fn w(number: i64, address: usize, size: Size) -> Written {
 }
 
 use Size::{
-    Argument, DescriptorSets, Elements, Fixed, Length, Message, Messages, Request, Result as Returned, Results, Vectors,
+    Argument, DescriptorSets, Elements, Fixed, Length, Message, Messages, RemoteVectors, Request, Result as Returned,
+    Results, Vectors,
 };
 
 /// Sizes of kernel structures.
@@ -67,6 +70,7 @@ static TABLE: &[Written] = &[
     w(libc::SYS_preadv, 1, Vectors(2)),
     w(libc::SYS_preadv2, 1, Vectors(2)),
     w(libc::SYS_process_vm_readv, 1, Vectors(2)),
+    w(libc::SYS_process_vm_writev, 3, RemoteVectors(4)),
     w(libc::SYS_vmsplice, 1, Vectors(2)),
     w(libc::SYS_getrandom, 0, Returned),
     w(libc::SYS_recvfrom, 1, Returned),
@@ -224,6 +228,11 @@ fn clear_entry(address: u64, entry: &Written, arguments: &Arguments, value: u64)
             }
         }
         Size::Vectors(index) => clear_vectors(address, arguments[index], value),
+        Size::RemoteVectors(index) => {
+            if arguments[0] == u64::from(std::process::id()) {
+                clear_vectors(address, arguments[index], value);
+            }
+        }
         Size::Message => clear_message(address, value),
         Size::Messages => {
             for index in 0..value {
