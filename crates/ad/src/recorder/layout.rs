@@ -25,6 +25,8 @@ pub(super) struct TapeFields {
     pub chunk: u64,
     /// Where its records begin.
     pub chunk_start: u64,
+    /// How many indices the thread's next chunk should have; 0 before the first.
+    pub appetite: u64,
     /// The index that the thread's last `NEW_INDEX` request gave out, and the value it named.
     pub last_index: u64,
     /// The value as binary64 bits.

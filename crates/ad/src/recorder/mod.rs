@@ -104,10 +104,8 @@ impl Mode for Recording {
     }
 
     fn disabled(thread: &mut Thread<'_>, now: bool) {
-        if now {
-            // Without room each operation takes the slow path, and that makes its result passive.
-            thread.submit_chunk();
-        }
+        // Without room each operation takes the slow path, and that makes its result passive.
+        if now { thread.close_chunk() } else { thread.open_chunk() }
     }
 
     fn thread_start(&self, thread: &mut Thread<'_>) {

@@ -21,6 +21,9 @@ fn threads() -> MutexGuard<'static, BTreeSet<usize>> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Fewest indices of a chunk.
+const SMALLEST_CHUNK: usize = 64;
+
 /// What a thread can do with the tape.
 pub(super) trait TapeThread {
     /// The recorder's fields shared with cached code.
@@ -41,6 +44,10 @@ pub(super) trait TapeThread {
     fn make_room(&mut self, highest: u64) -> bool;
     /// Gets a chunk for the thread.
     fn take_chunk(&mut self);
+    /// Leaves no room in the thread's chunk.
+    fn close_chunk(&mut self);
+    /// Gives the room back that [`TapeThread::close_chunk`] has taken.
+    fn open_chunk(&mut self);
     /// Hands the thread's chunk in.
     fn submit_chunk(&mut self);
 }
@@ -97,9 +104,16 @@ impl TapeThread for Thread<'_> {
         if self.fields().disabled != 0 || tape_is_lost() {
             return false;
         }
+        let next = self.next_index();
         let fields = self.tape_fields();
-        if fields.chunk != 0 && fields.cursor != fields.end && highest < self.next_index() {
-            return true;
+        if fields.chunk != 0 {
+            let full = fields.cursor == fields.end;
+            if !full && highest < next {
+                return true;
+            }
+            // A thread that goes on with other threads' results abandons the rest of its chunk each time: it gets smaller ones.
+            let used = (fields.cursor - fields.chunk_start) / Record::BYTES as u64;
+            fields.appetite = (if full { 4 } else { 2 } * used).max(1);
         }
         self.submit_chunk();
         self.take_chunk();
@@ -108,7 +122,11 @@ impl TapeThread for Thread<'_> {
     }
 
     fn take_chunk(&mut self) {
-        let mut chunk = Box::new(tape().take_chunk());
+        let wanted = match self.tape_fields().appetite {
+            0 => Chunk::RECORDS,
+            appetite => (appetite as usize).clamp(SMALLEST_CHUNK, Chunk::RECORDS),
+        };
+        let mut chunk = Box::new(tape().take_chunk_of(wanted));
         let start = chunk.records() as u64;
         let first_slot = start / Record::BYTES as u64;
         let bias = chunk.first_index().wrapping_sub(first_slot);
@@ -116,10 +134,23 @@ impl TapeThread for Thread<'_> {
         let fields = self.tape_fields();
         fields.chunk_start = start;
         fields.cursor = start + used * Record::BYTES as u64;
-        fields.end = start + (Chunk::RECORDS * Record::BYTES) as u64;
+        fields.end = start + (chunk.capacity() * Record::BYTES) as u64;
         fields.narrow_bias = bias;
         fields.wide_bias = bias.wrapping_add(WIDE_TAG);
         fields.chunk = Box::into_raw(chunk) as u64;
+    }
+
+    fn close_chunk(&mut self) {
+        let fields = self.tape_fields();
+        fields.end = fields.cursor;
+    }
+
+    fn open_chunk(&mut self) {
+        let fields = self.tape_fields();
+        // SAFETY: `take_chunk` made it with Box::into_raw, and `submit_chunk` clears the field before it gives the box away.
+        if let Some(chunk) = unsafe { (fields.chunk as *const Chunk).as_ref() } {
+            fields.end = fields.chunk_start + (chunk.capacity() * Record::BYTES) as u64;
+        }
     }
 
     fn submit_chunk(&mut self) {
