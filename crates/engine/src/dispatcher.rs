@@ -258,6 +258,9 @@ fn raise(context: &mut Context, address: u64, fault: Fault) {
     const SI_KERNEL: i32 = 0x80;
     const ILL_ILLOPN: i32 = 2;
     if fault == Fault::NotExecutable {
+        if syscall::vsyscall::call(context, address) {
+            return;
+        }
         let code = if crate::memory::mapping_at(address).is_some() { signal::SEGV_ACCERR } else { signal::SEGV_MAPERR };
         signal::raise_fault(context, libc::SIGSEGV, code, address);
         return;

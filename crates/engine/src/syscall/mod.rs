@@ -8,6 +8,7 @@ mod process;
 pub mod raw;
 mod time;
 mod vfork;
+pub(crate) mod vsyscall;
 mod writes;
 
 use std::sync::atomic::Ordering;
