@@ -88,11 +88,25 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     compile(workspace, options, &bench.program)?;
 
     let tape = scratch.path().join("tape");
-    let (mut native, mut null, mut recording, mut reverse) = <(Phase, Phase, Phase, Phase)>::default();
+    let (mut native, mut null, mut forward, mut recording, mut reverse) =
+        <(Phase, Phase, Phase, Phase, Phase)>::default();
+    let (seeds, results) = (scratch.path().join("seeds"), scratch.path().join("results"));
+    // Every input has a dot value, so that everything is active.
+    std::fs::write(&seeds, "1\n".repeat(2 * options.points.pow(2))).context("cannot write the seeds")?;
     let mut tape_bytes = 0;
     for _ in 0..options.repetitions {
         bench.solve(&mut native, Command::new(&bench.program))?;
         bench.solve(&mut null, bench.tool(&["run".as_ref(), "--".as_ref(), bench.program.as_ref()]))?;
+        let followed: [&std::ffi::OsStr; 7] = [
+            "forward".as_ref(),
+            "--seeds".as_ref(),
+            seeds.as_ref(),
+            "--results".as_ref(),
+            results.as_ref(),
+            "--".as_ref(),
+            bench.program.as_ref(),
+        ];
+        bench.solve(&mut forward, bench.tool(&followed))?;
         remove_tape(&tape)?;
         bench.solve(
             &mut recording,
@@ -105,7 +119,13 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     report(
         options,
-        &[("native", &native), ("null tool", &null), ("recording", &recording), ("reverse sweep", &reverse)],
+        &[
+            ("native", &native),
+            ("null tool", &null),
+            ("forward mode", &forward),
+            ("recording", &recording),
+            ("reverse sweep", &reverse),
+        ],
         tape_bytes,
     )
 }

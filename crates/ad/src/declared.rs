@@ -17,29 +17,10 @@ use derivgrind_engine::report;
 /// What is done with the declared variables.
 #[derive(Debug)]
 pub struct Declared {
-    /// What each input gets when it is declared.
-    pub seeds: Seeds,
+    /// What each input gets when it is declared (a dot value, or what is added to it), in the order of declaration; inputs beyond get 0.
+    pub seeds: Vec<f64>,
     /// Where the result goes when the program ends, see [`Results`].
     pub results: PathBuf,
-}
-
-/// A number for each input, by the order of declaration.
-#[derive(Clone, Debug)]
-pub enum Seeds {
-    /// 1 for the input of this number, counted from 0, and 0 for the others.
-    Unit(usize),
-    /// These, and 0 for inputs beyond.
-    Vector(Vec<f64>),
-}
-
-impl Seeds {
-    /// The number for an input.
-    pub fn of(&self, input: usize) -> f64 {
-        match self {
-            Seeds::Unit(one) => f64::from(u8::from(input == *one)),
-            Seeds::Vector(seeds) => seeds.get(input).copied().unwrap_or(0.0),
-        }
-    }
 }
 
 /// The result of a run, a line for each declared variable in the order of declaration: `input VALUE BYTES` or `output VALUE DOT`.
@@ -208,7 +189,7 @@ pub(crate) fn declare(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Faul
     let number = state.number(handle);
     match arguments[1] {
         0 => {
-            let dot = state.declared.seeds.of(state.results.inputs.len());
+            let dot = state.declared.seeds.get(state.results.inputs.len()).copied().unwrap_or(0.0);
             if let Some(number) = usize::try_from(handle).ok().and_then(|handle| state.numbers.get_mut(handle)) {
                 number.dot = dot;
             }
@@ -240,11 +221,5 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert_eq!(format!("{:?}", Results::parse(&text).unwrap()), format!("{results:?}"));
         assert_eq!(Results::parse("input x 8"), None);
-    }
-
-    #[test]
-    fn seeds() {
-        assert_eq!([0, 1, 2].map(|input| Seeds::Unit(1).of(input)), [0.0, 1.0, 0.0]);
-        assert_eq!([0, 1, 2].map(|input| Seeds::Vector(vec![0.5, -1.0]).of(input)), [0.5, -1.0, 0.0]);
     }
 }

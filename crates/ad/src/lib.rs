@@ -8,6 +8,7 @@ pub mod instrument;
 pub mod ir;
 pub mod lift;
 pub mod math;
+pub mod perturb;
 pub mod recorder;
 pub mod shadow;
 

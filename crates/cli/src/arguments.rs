@@ -66,6 +66,9 @@ pub enum Command {
         /// The program.
         #[command(flatten)]
         program: Program,
+        /// What is done with declared variables.
+        #[command(flatten)]
+        followed: Followed,
         /// Switches for finding errors in derivgrind.
         #[command(flatten)]
         debugging: Debugging,
@@ -81,6 +84,22 @@ pub enum Command {
     },
     /// Run a program and print the derivative of each output with respect to each input
     Grad(Grad),
+    /// Compare the derivatives of a program's outputs with difference quotients
+    Check {
+        /// The program.
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Run a program with perturbed inputs
+    #[command(hide = true)]
+    Perturbed {
+        /// The program.
+        #[command(flatten)]
+        program: Program,
+        /// What is done with declared variables.
+        #[command(flatten)]
+        followed: Followed,
+    },
     /// Look into a tape, or convert it
     #[command(subcommand)]
     Tape(Tape),
@@ -97,6 +116,17 @@ pub enum Command {
     Demo,
     /// Print what a compiler, a linker or Python needs to find our files
     Config(Config),
+}
+
+/// For our own use, to run a program several times and to look at its declared variables.
+#[derive(Args, Debug)]
+pub struct Followed {
+    /// A number for each declared input, one a line; 0 for those beyond
+    #[arg(long, value_name = "FILE", hide = true, requires = "results")]
+    pub seeds: Option<PathBuf>,
+    /// Where declared inputs and outputs are written to
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub results: Option<PathBuf>,
 }
 
 /// A program and its arguments.
@@ -122,6 +152,17 @@ pub struct Debugging {
     pub lockstep: bool,
 }
 
+/// Values of `derivgrind grad --mode`.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Record once; then a sweep for each output, or for each input if these are fewer
+    Auto,
+    /// Record once; then a backward sweep for each output
+    Record,
+    /// A run in forward mode for each input, without a tape
+    Forward,
+}
+
 /// Arguments of `derivgrind grad`.
 #[derive(Args, Debug)]
 pub struct Grad {
@@ -131,6 +172,10 @@ pub struct Grad {
     /// Write the derivatives to FILE as a NumPy matrix with a row for each output, and print no table
     #[arg(long, value_name = "FILE")]
     pub npy: Option<PathBuf>,
+    /// How the derivatives are computed: from a tape (in whichever direction takes fewer sweeps), from a tape backwards, or by one run in
+    /// forward mode for each input
+    #[arg(long, value_enum, default_value_t = Mode::Auto)]
+    pub mode: Mode,
     /// The program.
     #[command(flatten)]
     pub program: Program,

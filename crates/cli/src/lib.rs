@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod commands;
+pub mod difference;
 pub mod failure;
 pub mod gradient;
 pub mod messages;
@@ -12,4 +13,5 @@ pub mod npy;
 pub mod progress;
 pub mod recorder;
 pub mod recording;
+pub mod repeated;
 pub mod start;

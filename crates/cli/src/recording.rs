@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use derivgrind_tape::{Record, Tape, TapeError, values};
+use derivgrind_tape::{Record, Tape, TapeError, values as number_files};
 
 use crate::failure::{Exit, Failure};
 use crate::gradient::{Gradient, Variable};
@@ -51,13 +51,13 @@ pub fn evaluate_files(directory: &Path, forward: bool, quiet: bool) -> Result<()
     let tape = open(directory)?;
     note_independent(&independent_outputs(&tape)?, quiet);
     let (files, count) = if forward { (FORWARD, tape.inputs().len()) } else { (REVERSE, tape.outputs().len()) };
-    let seeds = values::read(&tape.file(files.seeds), count, files.value, files.variables)
+    let seeds = number_files::read(&tape.file(files.seeds), count, files.value, files.variables)
         .map_err(|error| Failure::new(Exit::Seeds, error.to_string()))?;
     let mut progress = Progress::share("evaluating", quiet);
     let sweep = tape.sweep().progress(|share| progress.set(share.done, Some(share.total)));
     let results = if forward { sweep.forward(&[seeds]) } else { sweep.reverse(&[seeds]) };
     let results = results.map_err(unusable)?.swap_remove(0);
-    values::write(&tape.file(files.results), &results)
+    number_files::write(&tape.file(files.results), &results)
         .map_err(|error| Failure::new(Exit::InputOutput, error.to_string()))
 }
 
@@ -81,11 +81,44 @@ pub fn gradient(tape: &Tape, quiet: bool) -> Result<Gradient, Failure> {
     Ok(Gradient { inputs: variables(tape, tape.inputs())?, outputs: variables(tape, tape.outputs())?, rows })
 }
 
+/// The same, from forward sweeps: one for each input.
+///
+/// # Errors
+/// With [`Exit::Tape`], whatever is wrong with the recording.
+pub fn gradient_forwards(tape: &Tape, quiet: bool) -> Result<Gradient, Failure> {
+    let (inputs, outputs) = (tape.inputs().len(), tape.outputs().len());
+    let mut progress = Progress::share("evaluating", quiet);
+    let mut rows = vec![vec![0.0; inputs]; outputs];
+    for first in (0..inputs).step_by(GROUP) {
+        let seeded: Vec<usize> = (first..inputs.min(first + GROUP)).collect();
+        let unit_vectors: Vec<Vec<f64>> = seeded
+            .iter()
+            .map(|&seeded| (0..inputs).map(|input| f64::from(u8::from(input == seeded))).collect())
+            .collect();
+        let columns = tape.sweep().forward(&unit_vectors).map_err(unusable)?;
+        for (input, column) in seeded.into_iter().zip(columns) {
+            for (row, derivative) in rows.iter_mut().zip(column) {
+                row[input] = derivative;
+            }
+        }
+        progress.set(first as u64, Some(inputs as u64));
+    }
+    Ok(Gradient { inputs: variables(tape, tape.inputs())?, outputs: variables(tape, tape.outputs())?, rows })
+}
+
 /// Inputs or outputs with what the tape knows of them.
 fn variables(tape: &Tape, indices: &[u64]) -> Result<Vec<Variable>, Failure> {
     let records = tape.records_at(indices).map_err(unusable)?;
     let value = |record: Option<Record>| record.and_then(|record| record.declared_value());
     Ok(indices.iter().zip(records).map(|(index, record)| Variable { index: *index, value: value(record) }).collect())
+}
+
+/// The values of declared variables, as far as the tape knows them.
+///
+/// # Errors
+/// With [`Exit::Tape`], whatever is wrong with the recording.
+pub fn values(tape: &Tape, indices: &[u64]) -> Result<Vec<Option<f64>>, Failure> {
+    Ok(variables(tape, indices)?.into_iter().map(|variable| variable.value).collect())
 }
 
 /// Positions of the outputs that were declared without being active: no input has an influence on them.

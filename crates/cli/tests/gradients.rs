@@ -22,7 +22,7 @@ impl Program {
         let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/include");
         let text = format!(
             "#include <derivgrind.h>\n#include <math.h>\n#include <signal.h>\n#include <stdio.h>\n\
-             #include <stdlib.h>\nint main(int argc, char** argv) {{ (void)argc; (void)argv; {body} }}\n"
+             #include <stdlib.h>\n#include <time.h>\nint main(int argc, char** argv) {{ (void)argc; (void)argv; {body} }}\n"
         );
         std::fs::write(&source, text).unwrap();
         let status = Command::new("gcc")
@@ -47,6 +47,13 @@ impl Program {
         let line: Vec<&str> =
             [&["grad"], options, &["--", path.to_str().unwrap()]].iter().copied().flatten().copied().collect();
         run(DERIVGRIND, &line)
+    }
+}
+
+impl Program {
+    /// `derivgrind check`.
+    fn check(&self) -> Ended {
+        run(DERIVGRIND, &["check", "--", self.path().to_str().unwrap()])
     }
 }
 
@@ -221,4 +228,100 @@ fn rust_program_that_is_recorded() {
         std::hint::black_box(x[0] * x[1])
     };
     outputs(&[square + constant]);
+}
+
+#[test]
+fn forward_runs_give_the_same_table() {
+    let program = Program::new(
+        "double x = 1.3, y = 0.7; float z = 2.5f; DG_INPUTF(x); DG_INPUTF(y); DG_INPUTF(z); puts(\"once\");\
+         double r = x * y / z, s = fmax(x, y) * pow(x, y) - fabs(y - x); DG_OUTPUTF(r); DG_OUTPUTF(s); return 3;",
+    );
+    let [recorded, forward] = ["--mode=record", "--mode=forward"].map(|mode| {
+        let ended = program.grad(&["--json", mode]);
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        assert_eq!(ended.stderr.matches("once").count(), 1, "{ended:?}");
+        serde_json::from_str::<Value>(&ended.stdout).unwrap()
+    });
+    for (row, other) in [0, 1].into_iter().flat_map(|row| [0, 1, 2].map(|input| (row, input))) {
+        let entry = |table: &Value| table["derivatives"][row][other].as_f64().unwrap();
+        // One operation on the binary32 input's dot value rounds to 2^-24.
+        let tolerance = if other == 2 { 1e-7 } else { 1e-14 };
+        assert!((entry(&recorded) - entry(&forward)).abs() <= tolerance, "{recorded} {forward}");
+    }
+    assert_eq!(recorded["inputs"][1]["value"], forward["inputs"][1]["value"]);
+    assert_eq!(recorded["outputs"][1]["value"], forward["outputs"][1]["value"]);
+}
+
+#[test]
+fn a_program_that_cannot_be_repeated_has_no_forward_runs() {
+    let program = Program::new(
+        "double x = 1, y = 2; FILE* f = fopen(argv[0], \"r\"); (void)f; DG_INPUTF(x); DG_INPUTF(y);\
+         struct timespec t; clock_gettime(CLOCK_REALTIME, &t); x *= y + (double)t.tv_nsec; DG_OUTPUTF(x); return 0;",
+    );
+    program.grad(&["--mode=forward"]).says(69, &["does not compute the same", "--mode=record"]);
+}
+
+#[test]
+fn few_inputs_and_many_outputs_are_evaluated_forwards() {
+    let program = Program::new(
+        "double x = 3, y; int i; DG_INPUTF(x); for (i = 0; i < 4; i++) { y = i * x; DG_OUTPUTF(y); } return 0;",
+    );
+    let ended = program.grad(&[]);
+    ended.says(0, &["1 inputs and 4 outputs"]);
+    assert!(ended.stdout.ends_with("    1    3.0          0.0          1.0          2.0          3.0\n"), "{ended:?}");
+    assert_eq!(program.grad(&["--mode=record"]).stdout, ended.stdout);
+}
+
+#[test]
+fn right_derivatives_pass_the_check() {
+    let program = Program::new(
+        "double x = 1.3, y = 0.0, r; float z = 2.5f; DG_INPUTF(x); DG_INPUTF(y); DG_INPUTF(z);\
+         r = sqrt(x) * exp(y) / z + log(x + y); DG_OUTPUTF(r); return 0;",
+    );
+    let ended = program.check();
+    ended.says(0, &["3 of 3 derivatives agree"]);
+    assert_eq!(ended.stdout.matches("agrees").count(), 3, "{ended:?}");
+}
+
+#[test]
+fn more_inputs_are_checked_in_random_directions() {
+    let program = Program::new(
+        "double x[100], r = 0; int i; for (i = 0; i < 100; i++) { x[i] = 0.1 * i; DG_INPUTF(x[i]); }\
+         for (i = 0; i < 99; i++) r += x[i] * x[i + 1] * sin(x[i]); DG_OUTPUTF(r); return 0;",
+    );
+    program.check().says(0, &["8 of 8 derivatives agree"]);
+}
+
+/// The program declares a wrong partial derivative: it says that the square's is three times the number.
+#[test]
+fn a_wrong_derivative_is_found() {
+    let program = Program::new(
+        "double x = 1.5, y, z, wrong = 3 * x, none = 0; unsigned long long i, passive = 0, j = 0; DG_INPUTF(x);\
+         DG_DISABLE(1, 0); y = x * x; DG_DISABLE(0, 1); DG_GET_INDEX(&x, &i);\
+         DG_NEW_INDEX(&i, &passive, &wrong, &none, &j, &y); DG_SET_INDEX(&y, &j); z = y + x; DG_OUTPUTF(z); return 0;",
+    );
+    let ended = program.check();
+    ended.says(1, &["1 DIFFER"]);
+    assert!(ended.stdout.contains("DIFFERS"), "{ended:?}");
+}
+
+#[test]
+fn a_kink_is_no_error() {
+    let program = Program::new("double x = 0, y; DG_INPUTF(x); y = fabs(x); DG_OUTPUTF(y); return 0;");
+    program.check().says(0, &["1 at a kink"]);
+}
+
+#[test]
+fn dot_values_are_set_and_read_by_requests() {
+    let program = Program::new(
+        "double x = 4, dx = 1, y, dy = 7; float f = 2, df = 3, g; unsigned long long index = 5; DG_SET_DOTVALUE(&x, &dx, 8);\
+         DG_SET_DOTVALUE(&f, &df, 4); y = x * x * x; DG_GET_DOTVALUE(&y, &dy, 8); printf(\"%g\\n\", dy);\
+         g = f * f; DG_GET_DOTVALUE(&g, &df, 4); printf(\"%g %c\\n\", df, (int)DG_GET_MODE);\
+         DG_DISABLE(1, 0); y = x * x; DG_GET_DOTVALUE(&y, &dy, 8); printf(\"%g\\n\", dy);\
+         y = x; DG_DISABLE(0, 1); y = y * x; DG_GET_DOTVALUE(&y, &dy, 8); printf(\"%g\\n\", dy);\
+         DG_GET_INDEX(&y, &index); printf(\"%d\\n\", (int)index); return 0;",
+    );
+    let path = program.path();
+    let ended = run(DERIVGRIND, &["forward", "--", path.to_str().unwrap()]);
+    assert_eq!(ended.succeeds(), "48\n12 d\n0\n8\n5\n");
 }

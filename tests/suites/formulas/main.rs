@@ -1,4 +1,4 @@
-//! Gradients of formula programs: reverse sweep, forward sweep and output, for each combination of language, compiler,
+//! Gradients of formula programs: reverse sweep, forward sweep, forward mode and output, for each combination of language, compiler,
 //! optimisation level and precision.
 //!
 //! All formulas of a combination are in one program and one recording. Each output has its own bar value, so that a
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, ensure};
 use derivgrind_tests::numbers::{SplitMix64, close, dot, magnitude};
-use derivgrind_tests::recording::Recording;
+use derivgrind_tests::recording::{self, Recording};
 use derivgrind_tests::suite::{Obstacle, Outcome, Suite, fail};
 use derivgrind_tests::{compiler, full, process};
 use table::Formula;
@@ -28,6 +28,10 @@ use table::Formula;
 const DOUBLE_TOLERANCE: f64 = 1e-12;
 /// The same for binary32 (1.2e-7 each): operand values in the partial derivatives are rounded to it.
 const FLOAT_TOLERANCE: f64 = 1e-5;
+/// Forward mode and a forward sweep over the tape add and multiply the same numbers; the sweep rounds a product of three factors once less.
+const DOUBLE_SWEEP_TOLERANCE: f64 = 1e-14;
+/// In forward mode the dot values of binary32 variables are binary32 numbers.
+const FLOAT_SWEEP_TOLERANCE: f64 = 2e-6;
 /// A five-point difference quotient with steps of 2^-10 has a truncation error of f⁗' h⁴/30, below 1e-8 for each formula.
 const DIFFERENCE_TOLERANCE: f64 = 1e-7;
 /// Step of the difference quotient: with inputs of few bits the perturbed ones and their squares still are binary32 numbers.
@@ -48,8 +52,12 @@ fn main() -> ExitCode {
         for combination in combinations(language, formulas) {
             for index in 0..formulas.len() {
                 let combination = Arc::clone(&combination);
+                let same = Arc::clone(&combination);
                 suite.case(format!("{}/{}", combination.name(), formulas[index].name), move || {
                     derivatives(&combination, index)
+                });
+                suite.case(format!("forward/{}/{}", same.name(), formulas[index].name), move || {
+                    forward_mode(&same, index)
                 });
             }
         }
@@ -102,6 +110,16 @@ impl Real {
     }
 }
 
+impl Real {
+    /// How far forward mode may be from a forward sweep over the tape.
+    fn sweep_tolerance(self) -> f64 {
+        match self {
+            Self::Float => FLOAT_SWEEP_TOLERANCE,
+            Self::Double => DOUBLE_SWEEP_TOLERANCE,
+        }
+    }
+}
+
 fn combinations(language: Language, formulas: &Arc<Vec<Formula>>) -> Vec<Arc<Combination>> {
     let (compilers, levels): (&[_], &[_]) = if full() {
         (&language.compilers(), &["-O0", "-O1", "-O2", "-O3", "-Os", HASWELL])
@@ -128,6 +146,7 @@ struct Combination {
     formulas: Arc<Vec<Formula>>,
     built: OnceLock<Result<Built, Failure>>,
     together: OnceLock<Result<Vec<Derivatives>, String>>,
+    forward: OnceLock<Result<Vec<(String, f64)>, String>>,
 }
 
 /// Why a program could not be built, in a form that each of its cases can repeat.
@@ -175,7 +194,16 @@ impl Combination {
         formulas: &Arc<Vec<Formula>>,
     ) -> Arc<Self> {
         let formulas = Arc::clone(formulas);
-        Arc::new(Self { language, compiler, level, real, formulas, built: OnceLock::new(), together: OnceLock::new() })
+        Arc::new(Self {
+            language,
+            compiler,
+            level,
+            real,
+            formulas,
+            built: OnceLock::new(),
+            together: OnceLock::new(),
+            forward: OnceLock::new(),
+        })
     }
 
     fn name(&self) -> String {
@@ -221,6 +249,43 @@ impl Combination {
         }
     }
 
+    /// What one formula prints in forward mode and its output's dot value, for the input dots of the recording.
+    fn in_forward_mode(&self, built: &Built, index: usize) -> Result<(String, f64)> {
+        let together = self
+            .forward
+            .get_or_init(|| self.run_forward(built, &self.formulas, &[]).map_err(|error| format!("{error:#}")));
+        if let Ok(all) = together {
+            return Ok(all[index].clone());
+        }
+        let formula = &self.formulas[index];
+        let alone = self.run_forward(built, std::slice::from_ref(formula), &[formula.name])?;
+        alone.into_iter().next().context("no formula was run")
+    }
+
+    /// Runs the program in forward mode, with the input dots that a recording of `formulas` is evaluated with.
+    fn run_forward(&self, built: &Built, formulas: &[Formula], arguments: &[&str]) -> Result<Vec<(String, f64)>> {
+        let directory = compiler::scratch("forward")?;
+        let (seeds, results) = (directory.path().join("seeds"), directory.path().join("results"));
+        recording::write_numbers(&seeds, &input_dots(formulas))?;
+        let mut command = recording::tool(built.scratch.path());
+        command.args(["--quiet", "forward", "--seeds"]).arg(&seeds).arg("--results").arg(&results);
+        command.arg("--").arg(&built.program).args(arguments);
+        let finished = process::run(&mut command)?.successful("under derivgrind forward")?;
+        let declared = std::fs::read_to_string(&results).context("no results")?;
+        let outputs = declared.lines().filter_map(|line| line.strip_prefix("output "));
+        let dots = outputs.map(|line| line.split(' ').nth(1).and_then(|dot| dot.parse().ok()));
+        let dots = dots.collect::<Option<Vec<f64>>>().context("malformed results")?;
+        let lines: Vec<String> = finished.text().lines().map(str::to_owned).collect();
+        ensure!(
+            (lines.len(), dots.len()) == (formulas.len(), formulas.len()),
+            "{} lines and {} dot values instead of {}: {finished}",
+            lines.len(),
+            dots.len(),
+            formulas.len()
+        );
+        Ok(lines.into_iter().zip(dots).collect())
+    }
+
     /// Derivatives of one formula from a recording of its own.
     fn alone(&self, built: &Built, index: usize) -> Result<Derivatives> {
         let formula = &self.formulas[index];
@@ -252,8 +317,7 @@ impl Combination {
         );
         let weights: Vec<f64> = (0..formulas.len()).map(|index| 1.0 + index as f64 / 8.0).collect();
         let bars = recording.reverse(&weights)?;
-        let mut generator = SplitMix64(1);
-        let dots: Vec<f64> = (0..inputs).map(|_| generator.number()).collect();
+        let dots = input_dots(formulas);
         let output_dots = recording.forward(&dots)?;
         ensure!(bars.len() == inputs, "{} input bars instead of {inputs}", bars.len());
         ensure!(output_dots.len() == formulas.len(), "{} output dots instead of {}", output_dots.len(), formulas.len());
@@ -272,6 +336,38 @@ impl Combination {
         }
         Ok(all)
     }
+}
+
+/// A dot value for each input, the same in each run.
+fn input_dots(formulas: &[Formula]) -> Vec<f64> {
+    let inputs: usize = formulas.iter().map(|formula| formula.inputs.len()).sum();
+    let mut generator = SplitMix64(1);
+    // Numbers of few bits: where a formula in binary64 computes in binary32 for a while, dot values do so, too, and are not rounded.
+    (0..inputs).map(|_| (64.0 * generator.number()).round() / 64.0 + 1.0 / 64.0).collect()
+}
+
+/// The case of forward mode: output as natively, dot value as in a forward sweep over the tape and as in the table.
+fn forward_mode(combination: &Combination, index: usize) -> Outcome {
+    let built = combination.built()?;
+    let formula = &combination.formulas[index];
+    let (line, dot_value) = combination.in_forward_mode(built, index)?;
+    if line != built.output[index] {
+        return fail(format!("printed {line:?}, natively {:?}", built.output[index]));
+    }
+    let recorded = combination.derivatives(built, index)?;
+    let gradient = (formula.gradient)(formula.inputs);
+    let scale = magnitude(&gradient) * magnitude(&recorded.dots);
+    let expected = dot(&gradient, &recorded.dots);
+    if !close(dot_value, expected, scale, combination.real.tolerance()) {
+        return fail(format!("the output's dot value is {dot_value:e}, expected {expected:e}"));
+    }
+    if !close(dot_value, recorded.dot, scale, combination.real.sweep_tolerance()) {
+        return fail(format!(
+            "the output's dot value is {dot_value:e}, in a forward sweep over the tape {:e}",
+            recorded.dot
+        ));
+    }
+    Ok(())
 }
 
 /// The case: output as natively, gradient as in the table in both directions.

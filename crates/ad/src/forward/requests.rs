@@ -4,7 +4,7 @@ use derivgrind_engine::memory::user;
 use derivgrind_engine::report;
 
 use crate::declared::{self, Handle};
-use crate::instrument::{Request, Thread, shadow_address};
+use crate::instrument::{Request, Thread, requests, shadow_address};
 
 /// `GET_MODE`'s answer in forward mode.
 const MODE: u64 = b'd' as u64;
@@ -13,18 +13,22 @@ const X87_BYTES: usize = 10;
 
 /// The requests of forward mode. Those about indices do nothing, unless declared variables are followed ([`crate::declared`]).
 pub(super) const REQUESTS: &[Request] = &[
-    Request { number: 0, name: "GET_DOTVALUE", handler: get_dot_value },
-    Request { number: 1, name: "SET_DOTVALUE", handler: set_dot_value },
-    Request { number: 3, name: "GET_INDEX", handler: get_index },
-    Request { number: 4, name: "SET_INDEX", handler: set_index },
-    Request { number: 5, name: "NEW_INDEX", handler: |_, arguments| declared::new_index(arguments, false) },
+    Request { number: requests::GET_DOTVALUE, name: "GET_DOTVALUE", handler: get_dot_value },
+    Request { number: requests::SET_DOTVALUE, name: "SET_DOTVALUE", handler: set_dot_value },
+    Request { number: requests::GET_INDEX, name: "GET_INDEX", handler: get_index },
+    Request { number: requests::SET_INDEX, name: "SET_INDEX", handler: set_index },
     Request {
-        number: 6,
+        number: requests::NEW_INDEX,
+        name: "NEW_INDEX",
+        handler: |_, arguments| declared::new_index(arguments, false),
+    },
+    Request {
+        number: requests::NEW_INDEX_NOACTIVITYANALYSIS,
         name: "NEW_INDEX_NOACTIVITYANALYSIS",
         handler: |_, arguments| declared::new_index(arguments, true),
     },
-    Request { number: 7, name: "INDEX_TO_FILE", handler: index_to_file },
-    Request { number: 8, name: "GET_MODE", handler: |_, _| Ok(MODE) },
+    Request { number: requests::INDEX_TO_FILE, name: "INDEX_TO_FILE", handler: index_to_file },
+    Request { number: requests::GET_MODE, name: "GET_MODE", handler: |_, _| Ok(MODE) },
 ];
 
 /// `GET_DOTVALUE(address of variable, address for the dot value, size)`

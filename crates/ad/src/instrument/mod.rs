@@ -11,7 +11,7 @@ mod layout;
 mod passive;
 mod places;
 mod replay;
-mod requests;
+pub(crate) mod requests;
 mod strings;
 mod summary;
 mod thread;

@@ -4,8 +4,24 @@ use derivgrind_engine::memory::user;
 
 use super::{Mode, Thread};
 
-/// `'D' << 24 | 'G' << 16`
-const BASE: u64 = 0x4447_0000;
+/// Number of the first request: `'D' << 24 | 'G' << 16`. The others are told by their distance from it.
+pub(crate) const BASE: u64 = 0x4447_0000;
+
+macro_rules! numbers {
+    ($($name:ident = $number:literal)*) => { $(pub(crate) const $name: u64 = $number;)* };
+}
+
+numbers! {
+    GET_DOTVALUE = 0
+    SET_DOTVALUE = 1
+    DISABLE = 2
+    GET_INDEX = 3
+    SET_INDEX = 4
+    NEW_INDEX = 5
+    NEW_INDEX_NOACTIVITYANALYSIS = 6
+    INDEX_TO_FILE = 7
+    GET_MODE = 8
+}
 
 /// What answers a request.
 pub(crate) type Handler = fn(&mut Thread<'_>, &[u64; 6]) -> Result<u64, user::Fault>;
@@ -19,9 +35,6 @@ pub(crate) struct Request {
     /// What answers it.
     pub handler: Handler,
 }
-
-/// Number of the request that changes the `DG_DISABLE` counter, which every mode has.
-const DISABLE: u64 = 2;
 
 /// Answers a request. Those that are not ours get the default result.
 pub(super) fn answer<M: Mode>(thread: &mut Thread<'_>, arguments: [u64; 6], default: u64) -> u64 {

@@ -3,7 +3,7 @@
 use derivgrind_engine::memory::user;
 use derivgrind_tape::{Operation, Record};
 
-use crate::instrument::{Request, Thread, shadow_address};
+use crate::instrument::{Request, Thread, requests, shadow_address};
 use crate::ir::Format;
 use crate::shadow::{INDEX_BITS, WIDE_TAG};
 
@@ -15,16 +15,20 @@ const MODE: u64 = b'b' as u64;
 
 /// The requests of recording mode.
 pub(super) const REQUESTS: &[Request] = &[
-    Request { number: 3, name: "GET_INDEX", handler: get_index },
-    Request { number: 4, name: "SET_INDEX", handler: set_index },
-    Request { number: 5, name: "NEW_INDEX", handler: |thread, arguments| new_index(thread, arguments, false) },
+    Request { number: requests::GET_INDEX, name: "GET_INDEX", handler: get_index },
+    Request { number: requests::SET_INDEX, name: "SET_INDEX", handler: set_index },
     Request {
-        number: 6,
+        number: requests::NEW_INDEX,
+        name: "NEW_INDEX",
+        handler: |thread, arguments| new_index(thread, arguments, false),
+    },
+    Request {
+        number: requests::NEW_INDEX_NOACTIVITYANALYSIS,
         name: "NEW_INDEX_NOACTIVITYANALYSIS",
         handler: |thread, arguments| new_index(thread, arguments, true),
     },
-    Request { number: 7, name: "INDEX_TO_FILE", handler: index_to_file },
-    Request { number: 8, name: "GET_MODE", handler: |_, _| Ok(MODE) },
+    Request { number: requests::INDEX_TO_FILE, name: "INDEX_TO_FILE", handler: index_to_file },
+    Request { number: requests::GET_MODE, name: "GET_MODE", handler: |_, _| Ok(MODE) },
 ];
 
 /// `GET_INDEX(address of variable, address for the index)`

@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod check;
 mod config;
 mod demo;
 mod evaluate;
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 
 use crate::arguments::{self, Command, Derivgrind, DerivgrindConfig, TapeEvaluation};
 use crate::failure::{Exit, Failure};
+use crate::repeated;
 use crate::start::Outcome;
 
 /// The `derivgrind` command.
@@ -33,7 +35,13 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
         Some(Command::Record { directory, program, debugging }) => {
             program::record(&directory, &program.words, &debugging, quiet)
         }
-        Some(Command::Forward { program, debugging }) => program::forward(&program.words, &debugging, None, quiet),
+        Some(Command::Forward { program, followed, debugging }) => {
+            program::forward(&program.words, &debugging, repeated::declared(&followed)?, quiet)
+        }
+        Some(Command::Perturbed { program, followed }) => {
+            program::perturbed(&program.words, repeated::declared(&followed)?, quiet)
+        }
+        Some(Command::Check { program }) => check::check(&program.words, quiet),
         Some(Command::Eval { directory, forward }) => evaluate::evaluate(&directory, forward, quiet),
         Some(Command::Grad(grad)) => grad::grad(&grad, quiet),
         Some(Command::Tape(command)) => tape::tape(&command),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use derivgrind_ad::declared::Declared;
+use derivgrind_ad::perturb::Perturbed;
 use derivgrind_ad::{Recorder, Settings, forward};
 use derivgrind_engine::{NullTool, Options, Tool, loader};
 use derivgrind_tape::TapeWriter;
@@ -26,6 +27,12 @@ pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, qui
 pub fn forward(program: &[OsString], debugging: &Debugging, declared: Option<Declared>, quiet: bool) -> Outcome {
     let settings = forward::Settings { quiet: quiet || declared.is_some(), declared };
     start(program, debugging, quiet, forward::tool(settings))
+}
+
+/// Runs a program without derivatives, with other values of the declared inputs. Returns only if it could not be started.
+pub fn perturbed(program: &[OsString], declared: Option<Declared>, quiet: bool) -> Outcome {
+    let Some(declared) = declared else { return Err(Failure::new(Exit::Usage, "`perturbed` needs --results FILE")) };
+    start(program, &Debugging::default(), quiet, Box::new(Perturbed::new(declared)))
 }
 
 /// Runs a program without derivatives. Returns only if it could not be started.
