@@ -51,8 +51,7 @@ pub fn release_descriptor(descriptor: RawFd) {
 static INHERITED_CLOSED: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn remember_closed() {
-    // SAFETY: asks for flags only.
-    let closed = (0..3).filter(|&descriptor| unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0);
+    let closed = (0..3).filter(|&descriptor| flags(descriptor).is_none());
     INHERITED_CLOSED.store(closed.fold(0, |set, descriptor| set | 1 << descriptor), Ordering::Relaxed);
 }
 
@@ -69,15 +68,40 @@ pub(crate) fn take_over() {
             unsafe { libc::close(descriptor) };
         }
     }
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
-    let open: Vec<RawFd> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    for descriptor in open {
-        // SAFETY: asks for flags only. What is inherited never has this flag; all that we open has it.
-        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
-        if flags >= 0 && flags & libc::FD_CLOEXEC != 0 {
-            keep_descriptor(descriptor);
-        }
+    // What is inherited never has the flag that closes it at `execve`; all that we open has it.
+    for descriptor in open_descriptors().into_iter().filter(|&descriptor| is_closed_at_exec(descriptor)) {
+        keep_descriptor(descriptor);
     }
+}
+
+/// Protects what `action`, which is a part of the tool, opens, and no longer what it closes.
+pub(crate) fn keep_opened_by(action: impl FnOnce()) {
+    let before = open_descriptors();
+    action();
+    let after = open_descriptors();
+    for descriptor in after.iter().filter(|descriptor| !before.contains(descriptor)) {
+        keep_descriptor(*descriptor);
+    }
+    for descriptor in before.iter().filter(|descriptor| !after.contains(descriptor)) {
+        release_descriptor(*descriptor);
+    }
+}
+
+fn open_descriptors() -> Vec<RawFd> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return Vec::new() };
+    let listed: Vec<RawFd> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    // Without the one that was open for the listing itself.
+    listed.into_iter().filter(|&descriptor| flags(descriptor).is_some()).collect()
+}
+
+fn flags(descriptor: RawFd) -> Option<i32> {
+    // SAFETY: asks for flags only.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+    (flags >= 0).then_some(flags)
+}
+
+fn is_closed_at_exec(descriptor: RawFd) -> bool {
+    flags(descriptor).is_some_and(|flags| flags & libc::FD_CLOEXEC != 0)
 }
 
 /// Whether a descriptor belongs to derivgrind.

@@ -1,7 +1,7 @@
 //! Threads, processes, programs: calls that start and end them.
 
 use super::raw::{result, syscall};
-use super::{Arguments, Outcome, limits};
+use super::{Arguments, Outcome, descriptors, limits};
 use crate::context::{Context, Gpr};
 use crate::memory::{self, user};
 use crate::procfs;
@@ -112,7 +112,7 @@ fn fork_process(context: &mut Context, request: Request) -> Outcome {
     if child == Ok(0) {
         enter_child(context, request);
         drop(blocked);
-        crate::tool().fork_child(context);
+        descriptors::keep_opened_by(|| crate::tool().fork_child(context));
         return Outcome::Value(0);
     }
     drop(blocked);
