@@ -46,6 +46,8 @@ pub(crate) struct ThreadSignals {
     last_fault: Cell<FaultDetail>,
     /// The number of the system call that a signal has interrupted and that restarts unless its handler is without SA_RESTART.
     pub interrupted_call: Cell<Option<u64>>,
+    /// A system call has been put off until the signals are delivered. If it comes again before that, they cannot be delivered now.
+    pub call_put_off: Cell<bool>,
     /// The host's stack for its handlers.
     pub host_stack: Cell<Option<HostStack>>,
 }
@@ -157,6 +159,7 @@ pub fn deliver_pending(context: &mut Context) {
     }
     signals.interrupted_call.set(None);
     signals.temporary_mask.set(None);
+    signals.call_put_off.set(false);
 }
 
 /// Whether a fault is the engine's business: a write to code that has been translated. The instruction then is executed again.

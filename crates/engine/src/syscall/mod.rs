@@ -11,7 +11,7 @@ mod vfork;
 pub(crate) mod vsyscall;
 mod writes;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) use descriptors::take_over as take_over_descriptors;
 pub use descriptors::{keep_descriptor, protect_descriptor, release_descriptor};
@@ -73,8 +73,10 @@ impl From<Result<u64, i32>> for Outcome {
 pub fn dispatch(context: &mut Context) -> Next {
     let number = context.reg(Gpr::Rax) as i64;
     let arguments = [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::R10, Gpr::R8, Gpr::R9].map(|register| context.reg(register));
-    // A signal that has already arrived comes first: its handler may change the mask or memory that the call refers to.
-    let outcome = if thread::state(context).signals.queue.is_waiting() {
+    // A signal that has already arrived comes first: its handler may change the mask or memory that the call refers to. Within
+    // `dispatcher::run_to_return` signals have to wait; then the call is made all the same.
+    let signals = &thread::state(context).signals;
+    let outcome = if signals.queue.is_waiting() && !signals.call_put_off.replace(true) {
         Outcome::Restart { started: false }
     } else {
         match intercepted::handler(number) {
@@ -108,7 +110,9 @@ fn finish(context: &mut Context, value: i64) {
 
 /// Makes a call in the host, interruptible by signals, and clears the shadow of what the kernel has written.
 pub(crate) fn pass(context: &mut Context, number: i64, arguments: Arguments) -> Outcome {
-    let queued = thread::state(context).signals.queue.waiting();
+    static NONE: AtomicU32 = AtomicU32::new(0);
+    let signals = &thread::state(context).signals;
+    let queued = if signals.call_put_off.get() { &NONE } else { signals.queue.waiting() };
     // SAFETY: the call is the application's. Those that could touch derivgrind's own memory or descriptors are intercepted.
     let call = || unsafe { raw::interruptible(number, &arguments, queued) };
     let mut outcome = call();
