@@ -10,6 +10,7 @@ pub mod lift;
 pub mod math;
 pub mod perturb;
 pub mod recorder;
+mod rounding;
 pub mod shadow;
 
 pub use forward::Forward;

@@ -4,9 +4,11 @@
 //! passive. Dot values are computed by vector instructions next to the program's own, with its rounding mode.
 
 mod bits;
+mod constants;
 mod math;
 mod real;
 mod requests;
+mod rounding;
 mod vector;
 
 use derivgrind_engine::tool::Tool;
@@ -17,6 +19,7 @@ use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
 use crate::instrument::{ACTIVE, Instrument, Mode, Request, SUSPENDED, Thread};
 use crate::ir::{BitOperation, Effect};
+use constants::Constants;
 use real::Group;
 use vector::{Vector, Width};
 
@@ -81,6 +84,10 @@ impl Mode for DotValues {
 
     fn disabled(thread: &mut Thread<'_>, now: bool) {
         thread.context_mut().version = if now { SUSPENDED } else { ACTIVE };
+    }
+
+    fn thread_start(&self, thread: &mut Thread<'_>) {
+        Constants::of(thread).fill();
     }
 
     fn fork_child(&self, _context: &mut derivgrind_engine::context::Context) {

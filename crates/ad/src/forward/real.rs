@@ -9,8 +9,10 @@ use derivgrind_engine::translate::{Emitter, registers};
 
 use crate::analysis::Step;
 use crate::ir::{Effect, Format, Place, RealOperation};
+use crate::rounding::concerns;
 use crate::shadow;
 
+use super::rounding;
 use super::vector::{Op, Scratch, Source, Vector, Width};
 use Scratch::{A, B, T, V};
 
@@ -83,16 +85,38 @@ impl Group {
     /// Scratch vector registers that the group takes.
     pub fn vectors_needed(&self) -> usize {
         match self.operation {
-            RealOperation::Add | RealOperation::Sub | RealOperation::Negate | RealOperation::Copy => 2,
+            RealOperation::Negate | RealOperation::Copy => 2,
             _ => Scratch::COUNT,
         }
     }
 
     /// Emits the group.
     pub fn emit(&self, emitter: &mut Emitter<'_>, index: usize) {
-        let mut vector = Vector::new(emitter, index, self.format, self.width);
-        let result = self.rule()(self, &mut vector);
-        vector.store_dot(self.target, result);
+        let result = self.compute(&mut self.vector(emitter, index));
+        if concerns(self.operation) {
+            rounding::emit(emitter, index, self);
+        }
+        self.vector(emitter, index).store_dot(self.target, result);
+    }
+
+    /// Emits the rule; the result is in the scratch register that is returned.
+    pub fn compute(&self, vector: &mut Vector<'_, '_>) -> Scratch {
+        self.rule()(self, vector)
+    }
+
+    /// Vector code for the group.
+    pub fn vector<'e, 'a>(&self, emitter: &'e mut Emitter<'a>, index: usize) -> Vector<'e, 'a> {
+        Vector::new(emitter, index, self.format, self.width)
+    }
+
+    /// The format of the lanes.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The operands, if there are two.
+    pub fn both_operands(&self) -> Option<[Place; 2]> {
+        self.b.map(|b| [self.a, b])
     }
 
     fn rule(&self) -> fn(&Group, &mut Vector<'_, '_>) -> Scratch {

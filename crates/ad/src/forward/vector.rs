@@ -4,13 +4,14 @@
 
 use std::mem::offset_of;
 
-use derivgrind_engine::context::Context;
-use derivgrind_engine::translate::{Emitter, context_memory, registers};
+use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::instrument::{MODE_FIELDS, shadow_of, value_in_memory};
+use crate::instrument::{shadow_of, value_in_memory};
 use crate::ir::{Format, Place};
 use crate::shadow;
+
+use super::constants::{Constants, constant};
 
 /// How many lanes an instruction works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,6 +324,23 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.emitter.asm().push(&instruction.expect("the code takes such operands"));
     }
 
+    /// Sets CF if a mask is all ones in the group's lanes. For processors with SSE4.1.
+    pub fn test_all_ones(&mut self, mask: Scratch) {
+        let bytes = match self.width {
+            Width::Scalar => usize::from(self.format == Format::Binary64),
+            Width::Xmm => 2,
+            Width::Ymm => 3,
+        };
+        let code = match (self.avx, self.width) {
+            (true, Width::Ymm) => Code::VEX_Vptest_ymm_ymmm256,
+            (true, _) => Code::VEX_Vptest_xmm_xmmm128,
+            (false, _) => Code::Ptest_xmm_xmmm128,
+        };
+        let lanes = Source::Memory(constant(offset_of!(Constants, low_bytes), bytes));
+        let mask = self.source(mask);
+        self.push(code, &[mask, lanes], None);
+    }
+
     /// The dot value of a converted number: `cvtss2sd` or `cvtsd2ss` of the operand's, which has the other format.
     pub fn convert(&mut self, target: Place, source: Place) {
         self.zero(Scratch::A);
@@ -342,8 +360,5 @@ impl<'e, 'a> Vector<'e, 'a> {
 
 /// 32 bytes of zeros in the context, aligned.
 fn zeros() -> MemoryOperand {
-    context_memory(offset_of!(Context, tool) + MODE_FIELDS)
+    constant(offset_of!(Constants, zeros), 0)
 }
-
-/// The mode's own bytes in the context are these zeros, which nothing ever writes.
-const _: () = assert!(MODE_FIELDS.is_multiple_of(32) && MODE_FIELDS + 32 <= derivgrind_engine::context::TOOL_BYTES);

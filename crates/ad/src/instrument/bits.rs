@@ -184,7 +184,7 @@ fn after_exchange(context: &mut Context, payload: u64) -> HelperNext {
 }
 
 /// The address of the instruction's memory operand, if it has one.
-pub(super) fn operand_address(instruction: &Instruction, context: &Context) -> Option<u64> {
+pub(crate) fn operand_address(instruction: &Instruction, context: &Context) -> Option<u64> {
     let operand = (0..instruction.op_count()).find(|&k| instruction.op_kind(k) == iced_x86::OpKind::Memory);
     let operand = operand?;
     let value = |register: iced_x86::Register, _, _| {
@@ -212,7 +212,7 @@ fn memory_address(context: &Context, base: Address, operand: u64) -> u64 {
 }
 
 /// The bytes of a span, from registers or memory, as words; bytes beyond the span are zero.
-fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
+pub(crate) fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
     let mut bytes = [0; 8 * WORDS];
     let length = usize::from(span.bytes).min(bytes.len());
     let into = &mut bytes[..length];
@@ -238,7 +238,8 @@ fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
     words(&bytes)
 }
 
-fn read_shadow(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
+/// The shadow of a span as words; bytes beyond the span are zero.
+pub(crate) fn read_shadow(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
     let mut bytes = [0; 8 * WORDS];
     let length = usize::from(span.bytes).min(bytes.len());
     match span.place {

@@ -26,6 +26,7 @@ use crate::bit_tricks::Lane;
 use crate::ir::BitOperation;
 use crate::math::{self, intercept};
 
+pub(crate) use bits::{operand_address, read_shadow, read_value};
 pub(crate) use layout::MODE_FIELDS;
 pub(crate) use places::{load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;

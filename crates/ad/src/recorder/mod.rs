@@ -8,6 +8,7 @@ mod layout;
 mod math;
 mod real;
 mod requests;
+mod rounding;
 mod state;
 
 use std::sync::OnceLock;

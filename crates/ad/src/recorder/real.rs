@@ -13,6 +13,7 @@ use crate::shadow::{self, NARROW_LIMIT, WIDE_TAG};
 
 use super::helpers;
 use super::layout::{TapeFields, tape_field};
+use super::rounding;
 
 /// An operand of a real operation.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
         _ => emitter.asm().push2(Code::Test_rm64_r64, new, new),
     }
     emitter.asm().jump_if(Condition::Equal, passive);
+    rounding::emit(emitter, index, lane, &active, passive);
 
     let slow = slow_path(emitter, [0, 1].map(|k| active.contains(&k)), retry);
     let bias = match lane.format {
@@ -158,7 +160,7 @@ pub(super) fn vectors_for(format: Format, place: Place) -> usize {
 }
 
 /// Stores an operand's value in the record. `scratch` may be overwritten.
-fn store_value(
+pub(super) fn store_value(
     emitter: &mut Emitter<'_>,
     index: usize,
     place: Place,

@@ -1,0 +1,99 @@
+//! Rounding constants: `(x + C) - C` with `C` = 1.5·2^k rounds `x` to a multiple of a power of two, as libraries do instead of calling
+//! `rint`. It is a step function: the derivative of the first addition is taken for 0, not 1.
+//!
+//! Constants are told from other numbers by their bits, and only if they are too large for anything else: at least 2^36 in binary64,
+//! 2^16 in binary32.
+
+use crate::ir::{Format, Place, RealOperation};
+use crate::shadow;
+
+/// What the bits of a rounding constant look like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pattern {
+    /// Bits of a number.
+    pub bits: u32,
+    /// Bits of the exponent field.
+    pub exponent_bits: u32,
+    /// 2^p for a mantissa of p bits: the oldest of these constants, the only one without the factor 1.5.
+    pub plain: u64,
+    /// Smallest exponent field of the others.
+    pub first_exponent: u64,
+    /// How many exponent fields follow it.
+    pub further_exponents: u64,
+}
+
+/// The pattern of a format.
+pub(crate) const fn pattern(format: Format) -> Pattern {
+    match format {
+        Format::Binary64 => Pattern {
+            bits: 64,
+            exponent_bits: 11,
+            plain: 0x4330_0000_0000_0000,
+            first_exponent: 1023 + 36,
+            further_exponents: 18,
+        },
+        Format::Binary32 => {
+            Pattern { bits: 32, exponent_bits: 8, plain: 0x4b00_0000, first_exponent: 127 + 16, further_exponents: 9 }
+        }
+    }
+}
+
+impl Pattern {
+    /// The smallest number that can be a rounding constant; all of them are at least as large.
+    pub const fn threshold(&self) -> u64 {
+        self.first_exponent << self.mantissa_bits()
+    }
+
+    /// All bits but the sign.
+    pub const fn magnitude(&self) -> u64 {
+        u64::MAX >> (65 - self.bits)
+    }
+
+    const fn mantissa_bits(&self) -> u32 {
+        self.bits - 1 - self.exponent_bits
+    }
+
+    /// Whether a number with these bits is a rounding constant.
+    pub fn matches(&self, bits: u64) -> bool {
+        let magnitude = bits & self.magnitude();
+        let mantissa = magnitude & ((1 << self.mantissa_bits()) - 1);
+        let exponent = magnitude >> self.mantissa_bits();
+        let exponents = self.first_exponent..=self.first_exponent + self.further_exponents;
+        magnitude == self.plain || mantissa == 1 << (self.mantissa_bits() - 1) && exponents.contains(&exponent)
+    }
+}
+
+/// Whether rounding constants can be operands of this operation.
+pub(crate) fn concerns(operation: RealOperation) -> bool {
+    matches!(operation, RealOperation::Add | RealOperation::Sub)
+}
+
+/// Whether an operand has a value somewhere: the product inside a fused multiply-add has none.
+pub(crate) fn has_value(place: Place) -> bool {
+    match place {
+        Place::Memory { .. } => true,
+        Place::Register(offset) => (shadow::VECTOR..shadow::X87).contains(&offset),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_large_powers_of_two_times_one_and_a_half_match() {
+        let wide = pattern(Format::Binary64);
+        let matches = |value: f64| wide.matches(value.to_bits());
+        // 2^52, 1.5·2^52 and the finer and coarser ones of exponential functions.
+        for value in [4503599627370496.0, 6755399441055744.0, 6755399441055744.0 / 128.0, -6755399441055744.0 * 4.0] {
+            assert!(matches(value), "{value}");
+            assert!(value.abs().to_bits() >= wide.threshold());
+        }
+        for value in [0.0, 3.0, 1.5 * 1024.0, 1099511627776.0, 6755399441055745.0, f64::INFINITY, f64::NAN, 1.5e300] {
+            assert!(!matches(value), "{value}");
+        }
+        let narrow = pattern(Format::Binary32);
+        assert!(narrow.matches(12582912.0f32.to_bits().into()) && narrow.matches((-8388608.0f32).to_bits().into()));
+        assert!(!narrow.matches(12582914.0f32.to_bits().into()) && !narrow.matches(6.0f32.to_bits().into()));
+    }
+}
