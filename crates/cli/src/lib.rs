@@ -15,3 +15,4 @@ pub mod recorder;
 pub mod recording;
 pub mod repeated;
 pub mod start;
+pub mod tape_size;

@@ -20,22 +20,10 @@ pub struct Progress {
 impl Progress {
     /// Progress as a share of something whose size is known.
     pub fn share(what: &'static str, quiet: bool) -> Progress {
-        Progress::new(
-            ProgressBar::hidden(),
-            &format!("derivgrind: {what} {{percent:>3}} % {{wide_bar}} {{eta}} left"),
-            quiet,
-        )
-    }
-
-    /// Progress as a growing number of bytes.
-    pub fn bytes(what: &'static str, quiet: bool) -> Progress {
-        Progress::new(ProgressBar::hidden(), &format!("derivgrind: {what} {{bytes}} in {{elapsed}}"), quiet)
-    }
-
-    fn new(bar: ProgressBar, template: &str, quiet: bool) -> Progress {
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let template = format!("derivgrind: {what} {{percent:>3}} % {{wide_bar}} {{eta}} left");
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         Progress {
-            bar: bar.with_style(style),
+            bar: ProgressBar::hidden().with_style(style),
             begin: Instant::now(),
             wanted: !quiet && std::io::stderr().is_terminal(),
         }

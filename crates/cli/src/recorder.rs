@@ -1,26 +1,14 @@
 //! Recording in a child process, for commands that go on when the program has ended.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, ExitStatus, Stdio};
 
 use tempfile::TempDir;
 
 use crate::failure::{Exit, Failure};
-use crate::progress::Progress;
-use crate::recording;
-
-/// How often the tape's size is looked at.
-const INTERVAL: Duration = Duration::from_millis(200);
-
-/// Address space for the stack of the thread that watches. The C library takes the engine's thread-local variables out of it, which are
-/// larger than Rust's default.
-const STACK: usize = 16 << 20;
 
 /// Where the program's standard output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +32,7 @@ pub fn temporary_directory() -> Result<TempDir, Failure> {
     })
 }
 
-/// Records a program in a process of its own, shows how the tape grows, and returns how the program ended.
+/// Records a program in a process of its own, which shows how the tape grows, and returns how the program ended.
 ///
 /// # Errors
 /// If the process cannot be started or waited for.
@@ -54,10 +42,9 @@ pub fn record(directory: &Path, program: &[OsString], output: Output, quiet: boo
         let stream = io::stderr().as_fd().try_clone_to_owned().map_err(not_started)?;
         command.stdout(Stdio::from(stream));
     }
-    let child = command.spawn().map_err(not_started)?;
+    let mut child = command.spawn().map_err(not_started)?;
     let _signals = IgnoredSignals::begin();
-    wait(child, directory, quiet)
-        .map_err(|error| Failure::new(Exit::InputOutput, format!("cannot wait for the program: {error}")))
+    child.wait().map_err(|error| Failure::new(Exit::InputOutput, format!("cannot wait for the program: {error}")))
 }
 
 /// Records a program in a process of its own, and keeps what it printed.
@@ -80,26 +67,6 @@ fn record_command(directory: &Path, program: &[OsString], quiet: bool) -> Result
 
 fn not_started(error: io::Error) -> Failure {
     Failure::new(Exit::InputOutput, format!("cannot start the recording process: {error}"))
-}
-
-fn wait(mut child: Child, directory: &Path, quiet: bool) -> io::Result<ExitStatus> {
-    if quiet || !io::stderr().is_terminal() {
-        return child.wait();
-    }
-    let (ended, end) = mpsc::channel::<()>();
-    let watch = move || {
-        let mut progress = Progress::bytes("recording", quiet);
-        // Ends when the other side of the channel is dropped.
-        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(INTERVAL) {
-            progress.set(recording::tape_bytes(directory), None);
-        }
-    };
-    thread::scope(|scope| {
-        let _watcher = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, watch)?;
-        let status = child.wait();
-        drop(ended);
-        status
-    })
 }
 
 /// While it lives, the keys that interrupt the program do not end this process: it still has to clean up and to report.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use crate::encode::Encoder;
@@ -50,7 +50,11 @@ pub(crate) struct Recording {
     directory: Mutex<Vec<Entry>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     finished: Mutex<bool>,
+    watcher: OnceLock<Watcher>,
 }
+
+/// Is told how large the tape has become, or that it is finished (`None`).
+pub(crate) type Watcher = Box<dyn Fn(Option<u64>) + Send + Sync>;
 
 struct Queue {
     filled: VecDeque<(Chunk, usize)>,
@@ -171,6 +175,17 @@ impl Recording {
             directory: Mutex::new(Vec::with_capacity(ENTRIES)),
             threads: Mutex::new(Vec::new()),
             finished: Mutex::new(false),
+            watcher: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        let _ = self.watcher.set(watcher);
+    }
+
+    fn tell(&self, bytes: Option<u64>) {
+        if let Some(watcher) = self.watcher.get() {
+            watcher(bytes);
         }
     }
 
@@ -251,6 +266,7 @@ impl Recording {
                 return;
             }
             lock(&self.directory).push(Entry { offset, first_index, records: count as u32, bytes: block.len() as u32 });
+            self.tell(Some(self.bytes_written()));
             records = &records[count..];
             first_index += count as u64;
         }
@@ -285,6 +301,7 @@ impl Recording {
         let mut finished = lock(&self.finished);
         if !*finished {
             self.stop();
+            self.tell(None);
             for (list, name) in [(&self.inputs, INPUT_FILE), (&self.outputs, OUTPUT_FILE)] {
                 if let Err(error) = list.flush() {
                     self.fail(Failure::new("write", &self.path.with_file_name(name), &error));

@@ -58,6 +58,13 @@ impl TapeWriter {
         unsafe { &*self.recording.load(Ordering::Acquire) }
     }
 
+    /// Lets `watcher` know how many bytes the tape has, whenever that has changed, and `None` when it is finished. It is called on a background
+    /// thread and must not allocate memory: a process that the program forks at that moment would inherit a locked allocator. Only the
+    /// first watcher counts, and forked processes have none.
+    pub fn watch(&self, watcher: impl Fn(Option<u64>) + Send + Sync + 'static) {
+        self.recording().watch(Box::new(watcher));
+    }
+
     /// The recording's directory, as an absolute path.
     pub fn directory(&self) -> &Path {
         &self.directory

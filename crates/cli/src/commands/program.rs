@@ -12,6 +12,7 @@ use derivgrind_tape::TapeWriter;
 use crate::arguments::Debugging;
 use crate::failure::{Exit, Failure};
 use crate::start::Outcome;
+use crate::tape_size;
 
 /// Records a program into a directory.
 ///
@@ -20,6 +21,7 @@ pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, qui
     loader::check(program, &loader::Options::inherited()).map_err(|error| not_started(&error.into()))?;
     let writer = TapeWriter::create(directory)
         .map_err(|error| Failure::new(Exit::CannotCreate, format!("cannot record: {error}")))?;
+    tape_size::show(&writer, quiet);
     start(program, debugging, quiet, Box::new(Recorder::new(writer, Settings { quiet })))
 }
 
