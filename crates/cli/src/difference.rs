@@ -63,8 +63,8 @@ pub fn compare(derivative: f64, samples: &Samples, h: f64) -> Comparison {
     let [far_left, left, middle, right, far_right] = *samples;
     let (quotient, wide) = ((right - left) / (2.0 * h), (far_right - far_left) / (4.0 * h));
     let largest = samples.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
-    // An output whose values are all binary32 numbers most likely is one.
-    let narrow = samples.iter().all(|&value| f64::from(value as f32) == value);
+    // An output whose values are different and all binary32 numbers most likely is one. (A constant can be such a number by chance.)
+    let narrow = samples.iter().all(|&value| f64::from(value as f32) == value) && samples.iter().any(|&v| v != middle);
     let unit = if narrow { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let uncertainty = (wide - quotient).abs() + ROUNDING * unit * largest / h;
     let within = |low: f64, high: f64| low - uncertainty <= derivative && derivative <= high + uncertainty;

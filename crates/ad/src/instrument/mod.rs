@@ -2,7 +2,7 @@
 //!
 //! A block has four versions (`docs/architecture.md`): *passive*, while all shadow registers are zero; *active*; *plain*, inside
 //! intercepted math functions; *suspended*, while `DG_DISABLE` is in force in forward mode. All are emitted from the same AD IR: the modules `passive` and
-//! `active` decide what an effect becomes. What shadow *means*, an index or a dot value, is the business of a [`Mode`].
+//! `active` decide what an effect becomes. What shadow *means*, an index or a dot value, is the business of a `Mode`.
 
 mod active;
 mod bits;
