@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::context::{self, Context, Gpr, VECTOR_STATE_BYTES};
-use crate::memory::{APP_END, user};
+use crate::memory::{SHADOW_STRIDE, user};
 use crate::signal::stack::HostStack;
 use crate::signal::{ThreadSignals, mask};
 use crate::syscall::raw::syscall;
@@ -115,7 +115,7 @@ pub(crate) fn current_tid() -> u32 {
 fn set_shadow_base() {
     const ARCH_SET_GS: u64 = 0x1001;
     // SAFETY: Rust and the host's libc do not use GS.
-    let failed = unsafe { syscall(libc::SYS_arch_prctl, [ARCH_SET_GS, APP_END, 0, 0, 0, 0]) } != 0;
+    let failed = unsafe { syscall(libc::SYS_arch_prctl, [ARCH_SET_GS, SHADOW_STRIDE, 0, 0, 0, 0]) } != 0;
     if failed {
         crate::fatal("cannot set the base of the GS segment (arch_prctl)");
     }

@@ -7,6 +7,7 @@ mod bits;
 mod constants;
 mod math;
 mod real;
+mod registers;
 mod requests;
 mod rounding;
 mod vector;
@@ -18,9 +19,11 @@ use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
 use crate::instrument::{ACTIVE, Instrument, Mode, Request, SUSPENDED, Thread};
-use crate::ir::{BitOperation, Effect};
+use crate::ir::{BitOperation, Effect, Format, Place, Span};
+use crate::shadow;
 use constants::Constants;
 use real::Group;
+use registers::Registers;
 use vector::{Vector, Width};
 
 /// How a program is run in forward mode.
@@ -61,21 +64,52 @@ impl Mode for DotValues {
     const COPY_BYTES: u16 = 32;
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
-    type Carried = ();
+    const SPARE_VECTORS: usize = 4;
+
+    type Carried = Registers;
 
     fn vectors_needed(steps: &[Step]) -> usize {
-        Group::first(steps).map_or(1, |group| group.vectors_needed())
+        match steps[0].operation.effect {
+            Effect::Copy { target, source, bytes } => usize::from(moves_in_vectors(target, source, bytes)),
+            _ => Group::first(steps).map_or(1, |group| group.vectors_needed()),
+        }
     }
 
-    fn arithmetic(emitter: &mut Emitter<'_>, index: usize, steps: &[Step], (): &mut ()) -> usize {
+    fn arithmetic(emitter: &mut Emitter<'_>, index: usize, steps: &[Step], registers: &mut Registers) -> usize {
         if let Some(group) = Group::first(steps) {
-            group.emit(emitter, index);
+            group.emit(emitter, registers, index);
             return group.count;
         }
         if let Effect::Convert { to, target, source } = steps[0].operation.effect {
-            Vector::new(emitter, index, to, Width::Scalar).convert(target, source);
+            Vector::new(emitter, registers, index, to, Width::Scalar).convert(target, source);
         }
         1
+    }
+
+    fn copy(
+        emitter: &mut Emitter<'_>,
+        index: usize,
+        target: Place,
+        source: Place,
+        bytes: u16,
+        registers: &mut Registers,
+    ) -> bool {
+        let piece = match bytes {
+            32 => (Format::Binary64, Width::Ymm),
+            16 => (Format::Binary64, Width::Xmm),
+            8 => (Format::Binary64, Width::Scalar),
+            4 => (Format::Binary32, Width::Scalar),
+            _ => return false,
+        };
+        if !moves_in_vectors(target, source, bytes) {
+            return false;
+        }
+        Vector::new(emitter, registers, index, piece.0, piece.1).copy(target, source);
+        true
+    }
+
+    fn overwritten(registers: &mut Registers, span: Span) {
+        registers.overwritten(span);
     }
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
@@ -101,4 +135,10 @@ impl Mode for DotValues {
     fn summarises(&self) -> bool {
         !self.quiet
     }
+}
+
+/// Whether a piece of shadow is moved by a vector register: what is in shadow of one, is computed with in one.
+fn moves_in_vectors(target: Place, source: Place, bytes: u16) -> bool {
+    let is_vector = |place| matches!(place, Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) || offset >= shadow::TEMPORARY);
+    bytes >= 16 || is_vector(target) || is_vector(source)
 }

@@ -12,6 +12,7 @@ use crate::ir::{Effect, Format, Place, RealOperation};
 use crate::rounding::concerns;
 use crate::shadow;
 
+use super::registers::Registers;
 use super::rounding;
 use super::vector::{Op, Scratch, Source, Vector, Width};
 use Scratch::{A, B, T, V};
@@ -64,21 +65,20 @@ impl Group {
 
     /// Whether the values lie as instructions of this width need them, and no lane reads what an earlier one writes.
     fn fits(&self, width: Width, bytes: u16) -> bool {
-        let needs_values = self.operation.needs().into_iter().any(|needs| needs != 0);
         let mut places = std::iter::once(self.a).chain(self.b);
         places.all(|place| {
             let aligned = match place {
                 Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) => {
                     ((offset - shadow::VECTOR) % shadow::VECTOR_BYTES).is_multiple_of(bytes)
                 }
-                Place::Register(_) => !needs_values,
-                Place::Memory { .. } => true,
+                // A temporary has no value.
+                Place::Register(_) | Place::Memory { .. } => true,
             };
             let behind = match (self.target, place) {
                 (Place::Register(target), Place::Register(place)) => target > place && target - place < bytes,
                 _ => false,
             };
-            (aligned || !needs_values) && !behind && (width != Width::Ymm || registers::has_avx())
+            aligned && !behind && (width != Width::Ymm || registers::has_avx())
         })
     }
 
@@ -91,22 +91,28 @@ impl Group {
     }
 
     /// Emits the group.
-    pub fn emit(&self, emitter: &mut Emitter<'_>, index: usize) {
-        let result = self.compute(&mut self.vector(emitter, index));
+    pub fn emit(&self, emitter: &mut Emitter<'_>, registers: &mut Registers, index: usize) {
+        let mut vector = self.vector(emitter, registers, index);
+        let result = self.compute(&mut vector);
         if concerns(self.operation) {
-            rounding::emit(emitter, index, self);
+            rounding::emit(&mut vector, index, self, result);
         }
-        self.vector(emitter, index).store_dot(self.target, result);
+        vector.store_dot(self.target, result);
     }
 
-    /// Emits the rule; the result is in the scratch register that is returned.
+    /// Emits the rule; the role that has the result is returned.
     pub fn compute(&self, vector: &mut Vector<'_, '_>) -> Scratch {
         self.rule()(self, vector)
     }
 
     /// Vector code for the group.
-    pub fn vector<'e, 'a>(&self, emitter: &'e mut Emitter<'a>, index: usize) -> Vector<'e, 'a> {
-        Vector::new(emitter, index, self.format, self.width)
+    pub fn vector<'e, 'a>(
+        &self,
+        emitter: &'e mut Emitter<'a>,
+        registers: &'e mut Registers,
+        index: usize,
+    ) -> Vector<'e, 'a> {
+        Vector::new(emitter, registers, index, self.format, self.width)
     }
 
     /// The format of the lanes.
@@ -117,6 +123,11 @@ impl Group {
     /// The operands, if there are two.
     pub fn both_operands(&self) -> Option<[Place; 2]> {
         self.b.map(|b| [self.a, b])
+    }
+
+    /// Which operands are known to be passive.
+    pub fn passive_operands(&self) -> [bool; 2] {
+        self.passive
     }
 
     fn rule(&self) -> fn(&Group, &mut Vector<'_, '_>) -> Scratch {
@@ -198,17 +209,18 @@ impl Group {
     fn product(&self, vector: &mut Vector<'_, '_>) -> Scratch {
         let (a, b) = (self.a, self.second());
         let square = a == b;
-        let mut factors = [(A, self.active_a(), b), (B, self.active_b().filter(|_| !square), a)].into_iter();
         let mut terms = Vec::new();
-        for (dot, place, other) in factors.by_ref() {
-            let Some(place) = place else { continue };
-            vector.load_dot(dot, place);
-            vector.mask_of_nonzero(T, dot);
+        for (term, dot, other) in [(A, self.active_a(), b), (B, self.active_b().filter(|_| !square), a)] {
+            let Some(dot) = dot else { continue };
+            vector.load_dot(T, dot);
+            let dot = vector.source(T);
+            vector.mask_of_nonzero(term, T);
             let other = vector.value(other, V);
-            vector.update(Op::And, T, other);
-            let masked = vector.source(T);
-            vector.update(Op::Mul, dot, masked);
-            terms.push(dot);
+            vector.update(Op::And, term, other);
+            vector.update(Op::Mul, term, dot);
+            vector.release(T);
+            vector.release(V);
+            terms.push(term);
         }
         let result = terms[0];
         let other = if square { Some(result) } else { terms.get(1).copied() };
@@ -232,6 +244,8 @@ impl Group {
             vector.update(Op::And, T, mask);
             let dot = vector.source(B);
             vector.update(Op::Mul, T, dot);
+            vector.release(B);
+            vector.release(V);
         }
         match self.active_a() {
             Some(a) => vector.load_dot(A, a),
@@ -240,6 +254,7 @@ impl Group {
         if self.active_b().is_some() {
             let product = vector.source(T);
             vector.update(Op::Sub, A, product);
+            vector.release(T);
         }
         let denominator = vector.value(b, V);
         divide(vector, A, B, &[(V, denominator)]);
@@ -252,6 +267,7 @@ impl Group {
         vector.sqrt(T, value);
         let root = vector.source(T);
         vector.update(Op::Add, T, root);
+        vector.release(V);
         vector.load_dot(A, self.a);
         divide(vector, A, B, &[(T, root)]);
         A
@@ -272,7 +288,11 @@ impl Group {
         vector.sqrt(T, value);
         let root = vector.source(T);
         vector.update(Op::Add, T, root);
-        vector.load_dot(A, self.a);
+        // In a register of its own: there are four.
+        vector.zero(A);
+        let dot = vector.dot(self.a, B);
+        vector.update(Op::Add, A, dot);
+        vector.release(B);
         divide(vector, A, B, &[(V, value), (T, root)]);
         negated(vector)
     }
@@ -287,7 +307,9 @@ impl Group {
             vector.op(Op::Less, B, b, a);
             let mask = vector.source(B);
             vector.op(Op::Or, T, mask, mask);
+            vector.release(B);
         }
+        vector.release(V);
         let mask = vector.source(T);
         if let Some(a) = self.active_a() {
             vector.load_dot(A, a);
@@ -328,6 +350,8 @@ fn divide(vector: &mut Vector<'_, '_>, dot: Scratch, mask: Scratch, denominators
 
 /// `B = 0 - A`
 fn negated(vector: &mut Vector<'_, '_>) -> Scratch {
+    vector.release(V);
+    vector.release(T);
     vector.zero(B);
     let dot = vector.source(A);
     vector.update(Op::Sub, B, dot);

@@ -5,17 +5,19 @@
 use std::mem::offset_of;
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
+use derivgrind_engine::memory::user;
+use derivgrind_engine::translate::{Condition, HelperNext};
 use iced_x86::Instruction;
 
-use crate::instrument::{Thread, operand_address, read_shadow, read_value};
+use crate::instrument::{Thread, constant_address, operand_address, read_shadow, read_value};
 use crate::ir::{Format, Place, Span};
 use crate::rounding::{has_value, pattern};
 
 use super::constants::{Constants, by_format, constant};
 use super::real::Group;
-use super::vector::Scratch::{A, T, V};
-use super::vector::{Op, Source};
+use super::registers::Registers;
+use super::vector::Scratch::{T, V};
+use super::vector::{Op, Scratch, Source, Vector};
 
 /// What the helper knows about the group. These live as long as the process: cached code refers to them.
 struct Site {
@@ -25,44 +27,78 @@ struct Site {
     instruction: Instruction,
 }
 
-/// Behind the code that computes the dot values of a sum or difference in [`A`]: makes those zero that belong to roundings.
-pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, group: &Group) {
+/// Behind the code that computes the dot values of a sum or difference: makes those zero that belong to roundings.
+pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, result: Scratch) {
     let Some(operands) = group.both_operands() else { return };
     // Without SSE4.1 there is no cheap test; processors without it are older than compilers that use such constants in vector code.
     if !is_x86_feature_detected!("sse4.1") {
         return;
     }
-    let values: Vec<Place> = operands.into_iter().filter(|&place| has_value(place)).collect();
-    let Some((&first, others)) = values.split_first() else { return };
-    emitter.save_flags(index);
     let format = group.format();
+    let instruction = vector.emitter().block().instructions()[index];
+    // If one operand is known to be passive, only that one can be such a constant; and if it is a constant, it can be looked at now.
+    let any_passive = group.passive_operands() != [false, false];
+    let passive = group.passive_operands().map(|passive| passive || !any_passive);
+    let values: Vec<Place> = operands
+        .into_iter()
+        .zip(passive)
+        .filter(|&(place, passive)| passive && has_value(place) && !is_no_rounding(&instruction, place, group))
+        .map(|(place, _)| place)
+        .collect();
+    let Some((&first, others)) = values.split_first() else { return };
+    let number = vector.keep_only(result);
+    vector.emitter().save_flags(index);
     let magnitudes = Source::Memory(constant(offset_of!(Constants, magnitudes), by_format(format)));
     let threshold = Source::Memory(constant(offset_of!(Constants, thresholds), by_format(format)));
-    let mut vector = group.vector(emitter, index);
-    let value = vector.value(first, T);
-    vector.op(Op::And, T, value, magnitudes);
+    let mut value = vector.value(first, T);
     for &other in others {
-        let value = vector.value(other, V);
-        vector.op(Op::And, V, value, magnitudes);
         // The union of the bits is at least as large as each of them.
-        let other = vector.source(V);
-        vector.update(Op::Or, T, other);
+        let other = vector.value(other, V);
+        vector.op(Op::Or, T, value, other);
+        value = vector.source(T);
     }
-    vector.update(Op::Less, T, threshold);
+    vector.op(Op::And, T, value, magnitudes);
+    vector.update(Op::LessQuietly, T, threshold);
     vector.test_all_ones(T);
+    vector.release(T);
+    vector.release(V);
+    let held = vector.held();
+    let emitter = vector.emitter();
     let resume = emitter.asm().label();
-    let instruction = emitter.block().instructions()[index];
     let site: &'static Site = Box::leak(Box::new(Site { format, lanes: group.count, operands, instruction }));
     let group = *group;
     let cold = emitter.cold(move |emitter| {
         emitter.call_helper_here(choose, std::ptr::from_ref(site) as u64);
-        let mut vector = group.vector(emitter, index);
-        group.compute(&mut vector);
-        vector.update(Op::And, A, Source::Memory(constant(offset_of!(Constants, kept), 0)));
+        // The helper leaves nothing in scratch registers: the result is computed once more, the others are loaded.
+        let mut registers = Registers::default();
+        let mut vector = group.vector(emitter, &mut registers, index);
+        let result = group.compute(&mut vector);
+        vector.update(Op::And, result, Source::Memory(constant(offset_of!(Constants, kept), 0)));
+        vector.move_into(number, result);
+        for (number, range) in held {
+            vector.reload(number, range);
+        }
         emitter.asm().jump(resume);
     });
     emitter.asm().jump_if(Condition::AboveOrEqual, cold);
     emitter.asm().bind(resume);
+}
+
+/// Whether an operand is in memory that nothing writes, and no lane of it is a rounding constant.
+fn is_no_rounding(instruction: &Instruction, place: Place, group: &Group) -> bool {
+    let bytes = usize::from(group.format().bytes());
+    let span = Span::new(place, (group.count * bytes) as u16);
+    let Some(address) = constant_address(instruction, span) else { return false };
+    let mut values = vec![0; group.count * bytes];
+    if user::read_bytes(address, &mut values).is_err() {
+        return false;
+    }
+    let pattern = pattern(group.format());
+    values.chunks_exact(bytes).all(|value| {
+        let mut bits = [0; 8];
+        bits[..bytes].copy_from_slice(value);
+        !pattern.matches(u64::from_le_bytes(bits))
+    })
 }
 
 /// Fills the mask: zeros in the lanes in which one operand is passive and a rounding constant.

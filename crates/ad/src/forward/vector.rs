@@ -7,11 +7,12 @@ use std::mem::offset_of;
 use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::instrument::{shadow_of, value_in_memory};
-use crate::ir::{Format, Place};
-use crate::shadow;
+use crate::instrument::{file, shadow_of, value_in_memory};
+use crate::ir::{Format, Place, Span};
+use crate::shadow::{self, Range};
 
 use super::constants::{Constants, constant};
+use super::registers::Registers;
 
 /// How many lanes an instruction works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +37,17 @@ pub(super) enum Op {
     AndNot,
     Or,
     Xor,
-    /// All ones where `a < b`, also for NaN all zeros.
+    /// All ones where `a < b`; NaN raises an exception, as in the processor's minimum.
     Less,
+    /// The same without an exception, as far as the processor can.
+    LessQuietly,
     /// All ones where `a == b`.
     Equals,
     /// All ones where `a != b`, also for NaN.
     Differs,
 }
 
-/// The scratch registers by what they are used for.
+/// What scratch registers are used for in one operation. Which ones these are, [`Registers`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scratch {
     /// First dot value, and the result.
@@ -124,14 +127,25 @@ impl Op {
             // Predicates: Intel SDM volume 2, CMPPD.
             Op::Equals => (&COMPARE, Some(0)),
             Op::Less => (&COMPARE, Some(1)),
+            Op::LessQuietly => (&COMPARE, Some(if registers::has_avx() { 17 } else { 1 })),
             Op::Differs => (&COMPARE, Some(4)),
         }
     }
 }
 
+/// The register that has a role.
+#[derive(Clone, Copy, Debug)]
+struct Assigned {
+    number: usize,
+    /// It holds a dot value that may be wanted later: results go to another register.
+    borrowed: bool,
+}
+
 /// Emits code for one group of lanes.
 pub(super) struct Vector<'e, 'a> {
     emitter: &'e mut Emitter<'a>,
+    registers: &'e mut Registers,
+    roles: [Option<Assigned>; Scratch::COUNT],
     index: usize,
     format: Format,
     width: Width,
@@ -140,13 +154,105 @@ pub(super) struct Vector<'e, 'a> {
 
 impl<'e, 'a> Vector<'e, 'a> {
     /// For lanes of instruction `index`.
-    pub fn new(emitter: &'e mut Emitter<'a>, index: usize, format: Format, width: Width) -> Vector<'e, 'a> {
-        Vector { emitter, index, format, width, avx: registers::has_avx() }
+    pub fn new(
+        emitter: &'e mut Emitter<'a>,
+        registers: &'e mut Registers,
+        index: usize,
+        format: Format,
+        width: Width,
+    ) -> Vector<'e, 'a> {
+        registers.provide(emitter.scratch_vectors());
+        registers.unpin_all();
+        let roles = [None; Scratch::COUNT];
+        Vector { emitter, registers, roles, index, format, width, avx: registers::has_avx() }
     }
 
-    /// A scratch register in this width.
-    pub fn register(&self, scratch: Scratch) -> Register {
-        self.widened(self.emitter.scratch_vector(scratch as usize))
+    /// The register of a role, for a new value.
+    fn own(&mut self, scratch: Scratch) -> Register {
+        let number = match self.roles[scratch as usize] {
+            Some(Assigned { number, borrowed: false }) => number,
+            other => {
+                let number = self.registers.fresh();
+                if let Some(Assigned { number: borrowed, .. }) = other {
+                    self.registers.unpin(borrowed);
+                }
+                self.roles[scratch as usize] = Some(Assigned { number, borrowed: false });
+                number
+            }
+        };
+        self.numbered(number)
+    }
+
+    /// The register of a role that has a value.
+    fn register(&mut self, scratch: Scratch) -> Register {
+        match self.roles[scratch as usize] {
+            Some(Assigned { number, .. }) => self.numbered(number),
+            None => self.own(scratch),
+        }
+    }
+
+    fn numbered(&self, number: usize) -> Register {
+        self.widened(self.emitter.scratch_vector(number))
+    }
+
+    /// The number of the role's register, which nothing else needs: a copy if it is borrowed. All other registers are released.
+    pub fn keep_only(&mut self, scratch: Scratch) -> usize {
+        let held = self.source(scratch);
+        if self.roles[scratch as usize].is_some_and(|assigned| assigned.borrowed) {
+            self.op(Op::Or, scratch, held, held);
+        }
+        let kept = self.roles[scratch as usize];
+        self.roles = [None; Scratch::COUNT];
+        self.roles[scratch as usize] = kept;
+        let number = kept.map_or(0, |assigned| assigned.number);
+        self.registers.keep_pinned(number);
+        number
+    }
+
+    /// Puts the role's value into a register by its number.
+    pub fn move_into(&mut self, number: usize, scratch: Scratch) {
+        let (target, source) = (self.numbered(number), self.source(scratch));
+        self.move_to(target, source);
+    }
+
+    /// What the registers hold.
+    pub fn held(&self) -> Vec<(usize, Range)> {
+        self.registers.held()
+    }
+
+    /// Loads a range of the shadow register file into a register by its number.
+    pub fn reload(&mut self, number: usize, range: Range) {
+        let (format, width) = match range.bytes {
+            4 => (Format::Binary32, Width::Scalar),
+            8 => (Format::Binary64, Width::Scalar),
+            16 => (Format::Binary64, Width::Xmm),
+            _ => (Format::Binary64, Width::Ymm),
+        };
+        (self.format, self.width) = (format, width);
+        let target = self.numbered(number);
+        self.move_to(target, Source::Memory(file(range.offset)));
+    }
+
+    /// The emitter.
+    pub fn emitter(&mut self) -> &mut Emitter<'a> {
+        self.emitter
+    }
+
+    /// The role's register is not needed any more.
+    pub fn release(&mut self, scratch: Scratch) {
+        if let Some(Assigned { number, .. }) = self.roles[scratch as usize].take() {
+            self.registers.unpin(number);
+        }
+    }
+
+    /// The bytes of the lanes from `place` on, if they are in the shadow register file.
+    fn range(&self, place: Place) -> Option<Range> {
+        let bytes = match self.width {
+            Width::Scalar => self.format.bytes(),
+            Width::Xmm => 16,
+            Width::Ymm => 32,
+        };
+        Span::new(place, bytes).register()
     }
 
     fn widened(&self, xmm: Register) -> Register {
@@ -164,7 +270,7 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     /// `target = a op b`. Without AVX, `b` must not be `target` unless `a` is.
     pub fn op(&mut self, op: Op, target: Scratch, a: Source, b: Source) {
-        let target = self.register(target);
+        let target = self.own(target);
         let (codes, predicate) = op.codes();
         let code = self.code(codes);
         if !self.avx {
@@ -184,7 +290,7 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     /// `target = sqrt(a)`
     pub fn sqrt(&mut self, target: Scratch, a: Source) {
-        let target = self.register(target);
+        let target = self.own(target);
         let code = self.code(&SQRT);
         if self.avx && self.width == Width::Scalar {
             // The upper lanes come from another operand: from one that is ready.
@@ -206,7 +312,7 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     /// `target = 0`
     pub fn zero(&mut self, target: Scratch) {
-        let register = self.source(target);
+        let register = Source::Register(self.own(target));
         self.op(Op::Xor, target, register, register);
     }
 
@@ -223,7 +329,7 @@ impl<'e, 'a> Vector<'e, 'a> {
     }
 
     /// A scratch register as an operand.
-    pub fn source(&self, scratch: Scratch) -> Source {
+    pub fn source(&mut self, scratch: Scratch) -> Source {
         Source::Register(self.register(scratch))
     }
 
@@ -242,28 +348,47 @@ impl<'e, 'a> Vector<'e, 'a> {
         }
     }
 
-    /// Loads the dot values of the lanes from `place` on.
+    /// The dot values of the lanes from `place` on. They stay where they are when the role gets another value.
     pub fn load_dot(&mut self, target: Scratch, place: Place) {
+        self.release(target);
+        let range = self.range(place);
+        if let Some(number) = range.and_then(|range| self.registers.find(range)) {
+            self.roles[target as usize] = Some(Assigned { number, borrowed: true });
+            return;
+        }
+        let register = self.own(target);
         let memory = shadow_of(self.emitter, self.index, place);
-        let target = self.register(target);
-        self.move_to(target, Source::Memory(memory));
+        self.move_to(register, Source::Memory(memory));
+        if let (Some(range), Some(assigned)) = (range, &mut self.roles[target as usize]) {
+            self.registers.hold(assigned.number, range);
+            assigned.borrowed = true;
+        }
     }
 
     /// The dot values of the lanes from `place` on, as an arithmetic operand: from memory if that is possible, or in `spare`.
     pub fn dot(&mut self, place: Place, spare: Scratch) -> Source {
-        if self.avx {
-            return Source::Memory(shadow_of(self.emitter, self.index, place));
+        let held = self.range(place).and_then(|range| self.registers.find(range));
+        match held {
+            Some(number) => Source::Register(self.numbered(number)),
+            None if self.avx => Source::Memory(shadow_of(self.emitter, self.index, place)),
+            None => {
+                self.load_dot(spare, place);
+                self.source(spare)
+            }
         }
-        self.load_dot(spare, place);
-        self.source(spare)
     }
 
     /// Stores dot values.
     pub fn store_dot(&mut self, place: Place, from: Scratch) {
         let memory = shadow_of(self.emitter, self.index, place);
-        let from = self.source(from);
+        let register = self.source(from);
         let code = self.code(&STORE);
-        self.push(code, &[Source::Memory(memory), from], None);
+        self.push(code, &[Source::Memory(memory), register], None);
+        let range = self.range(place);
+        if let (Some(range), Some(Assigned { number, .. })) = (range, self.roles[from as usize]) {
+            self.registers.overwritten(Span::new(place, range.bytes));
+            self.registers.hold(number, range);
+        }
     }
 
     /// The values of the lanes from `place` on, as the instruction sees them: in the register where they are, or in `spare`.
@@ -271,7 +396,7 @@ impl<'e, 'a> Vector<'e, 'a> {
         match place {
             Place::Memory { base, offset } => {
                 let memory = value_in_memory(self.emitter, self.index, base, offset);
-                let register = self.register(spare);
+                let register = self.own(spare);
                 self.move_to(register, Source::Memory(memory));
                 Source::Register(register)
             }
@@ -288,7 +413,10 @@ impl<'e, 'a> Vector<'e, 'a> {
             return registers::ymm(number);
         }
         let mut register = registers::xmm(number);
-        let spare = self.register(spare);
+        if within == 0 {
+            return register;
+        }
+        let spare = self.own(spare);
         if within >= 16 {
             // Only AVX code has values there.
             let extract = Instruction::with3(Code::VEX_Vextractf128_xmmm128_ymm_imm8, spare, registers::ymm(number), 1);
@@ -324,6 +452,12 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.emitter.asm().push(&instruction.expect("the code takes such operands"));
     }
 
+    /// Moves dot values as they are.
+    pub fn copy(&mut self, target: Place, source: Place) {
+        self.load_dot(Scratch::A, source);
+        self.store_dot(target, Scratch::A);
+    }
+
     /// Sets CF if a mask is all ones in the group's lanes. For processors with SSE4.1.
     pub fn test_all_ones(&mut self, mask: Scratch) {
         let bytes = match self.width {
@@ -344,7 +478,7 @@ impl<'e, 'a> Vector<'e, 'a> {
     /// The dot value of a converted number: `cvtss2sd` or `cvtsd2ss` of the operand's, which has the other format.
     pub fn convert(&mut self, target: Place, source: Place) {
         self.zero(Scratch::A);
-        let register = self.register(Scratch::A);
+        let register = self.own(Scratch::A);
         let from = shadow_of(self.emitter, self.index, source);
         let code = match (self.format, self.avx) {
             (Format::Binary64, true) => Code::VEX_Vcvtss2sd_xmm_xmm_xmmm32,

@@ -11,8 +11,11 @@ use crate::analysis::{RegisterSet, Step, liveness, passivity};
 use crate::ir::{Effect, Ir, Place, Span};
 
 use super::layout::{Fields, field};
-use super::places::{clear, is_constant, load, move_vector, pieces, pieces_of, shadow_of, store};
+use super::places::{clear, is_constant, load, pieces, pieces_of, shadow_of, store};
 use super::{Mode, SUSPENDED, bits, helpers, replay, strings, transfers};
+
+/// So many operations in a block make up for saving and restoring more registers.
+const SEVERAL: usize = 6;
 
 /// Emits the block.
 pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
@@ -26,6 +29,9 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         emit_countdown(emitter);
     }
     let vectors = (0..steps.len()).map(|first| vectors_needed::<M>(&steps[first..])).max().unwrap_or(0);
+    let arithmetic = steps.iter().filter(|step| matches!(step.operation.effect, Effect::Real { .. })).count();
+    let spare = if arithmetic >= SEVERAL { M::SPARE_VECTORS } else { 0 };
+    let vectors = (vectors + spare).min(block.used().free_vector().count());
     let generals = steps.iter().map(generals_needed::<M>).max().unwrap_or(0);
     emitter.reserve(generals, vectors);
     let mut carried = M::Carried::default();
@@ -42,8 +48,13 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 Effect::Real { .. } | Effect::Convert { .. } => {
                     done = M::arithmetic(emitter, index, own, &mut carried).max(1);
                 }
-                Effect::Clear { target } => clear(emitter, index, target),
-                Effect::Copy { target, source, bytes } => copy::<M>(emitter, index, target, source, bytes),
+                Effect::Clear { target } => {
+                    clear(emitter, index, target);
+                    M::overwritten(&mut carried, target);
+                }
+                Effect::Copy { target, source, bytes } => {
+                    copy::<M>(emitter, index, target, source, bytes, &mut carried);
+                }
                 _ => {
                     // These use the carried registers, or call helpers.
                     carried = M::Carried::default();
@@ -83,8 +94,7 @@ fn generals_needed<M: Mode>(step: &Step) -> usize {
 fn vectors_needed<M: Mode>(steps: &[Step]) -> usize {
     match steps[0].operation.effect {
         Effect::Replay { .. } => M::SCRATCH.vector,
-        Effect::Real { .. } | Effect::Convert { .. } => M::vectors_needed(steps),
-        Effect::Copy { bytes, .. } => usize::from(M::COPY_BYTES > 8 && bytes > 8),
+        Effect::Real { .. } | Effect::Convert { .. } | Effect::Copy { .. } => M::vectors_needed(steps),
         _ => 0,
     }
 }
@@ -125,7 +135,14 @@ fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) ->
 
 /// Copies shadow in pieces as large as the mode has them. A load of what was just written in smaller pieces would wait for all of
 /// them to reach the cache.
-fn copy<M: Mode>(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place, bytes: u16) {
+fn copy<M: Mode>(
+    emitter: &mut Emitter<'_>,
+    index: usize,
+    target: Place,
+    source: Place,
+    bytes: u16,
+    carried: &mut M::Carried,
+) {
     let mut parts: Vec<_> = pieces_of(bytes, M::COPY_BYTES).collect();
     let overlap = Span::new(target, bytes).overlaps(Span::new(source, bytes));
     if overlap && is_above(target, source) {
@@ -133,14 +150,15 @@ fn copy<M: Mode>(emitter: &mut Emitter<'_>, index: usize, target: Place, source:
     }
     let register = emitter.scratch(0);
     for (offset, size) in parts {
-        let from = shadow_of(emitter, index, source.advanced(offset));
-        let to = shadow_of(emitter, index, target.advanced(offset));
-        if size > 8 {
-            move_vector(emitter, to, from, size);
-        } else {
-            load(emitter, register, from, size);
-            store(emitter, to, register, size);
+        let (target, source) = (target.advanced(offset), source.advanced(offset));
+        if M::copy(emitter, index, target, source, size, carried) {
+            continue;
         }
+        let from = shadow_of(emitter, index, source);
+        let to = shadow_of(emitter, index, target);
+        load(emitter, register, from, size);
+        store(emitter, to, register, size);
+        M::overwritten(carried, Span::new(target, size));
     }
 }
 

@@ -23,12 +23,12 @@ use derivgrind_engine::translate::{Block, Emitter, Scratch};
 
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
-use crate::ir::BitOperation;
+use crate::ir::{BitOperation, Place, Span};
 use crate::math::{self, intercept};
 
 pub(crate) use bits::{operand_address, read_shadow, read_value};
-pub(crate) use layout::MODE_FIELDS;
-pub(crate) use places::{load, shadow_of, store, value_in_memory};
+pub(crate) use layout::{MODE_FIELDS, file};
+pub(crate) use places::{constant_address, load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
 pub(crate) use summary::lost_at;
 pub use thread::Thread;
@@ -51,17 +51,34 @@ pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static
     const ARITHMETIC_GENERAL: usize;
     /// Widest piece in which shadow is copied, in bytes: 8, or more if lanes are not written one by one.
     const COPY_BYTES: u16;
+    /// Scratch vector registers beyond what operations need, if there are free ones, in blocks with several operations.
+    const SPARE_VECTORS: usize = 0;
     /// The mode's own client requests.
     const REQUESTS: &'static [Request];
 
     /// What one effect leaves in scratch registers for the next one.
     type Carried: Default;
 
-    /// Scratch vector registers that the operation at the head of `steps` takes.
+    /// Scratch vector registers that the operation, conversion or copy at the head of `steps` takes.
     fn vectors_needed(steps: &[Step]) -> usize;
 
     /// Emits operations and conversions of instruction `index`, at least the first of `steps`, and returns how many.
     fn arithmetic(emitter: &mut Emitter<'_>, index: usize, steps: &[Step], carried: &mut Self::Carried) -> usize;
+
+    /// Emits a copy of up to [`Mode::COPY_BYTES`] bytes in the mode's own way, or returns `false`.
+    fn copy(
+        _emitter: &mut Emitter<'_>,
+        _index: usize,
+        _target: Place,
+        _source: Place,
+        _bytes: u16,
+        _carried: &mut Self::Carried,
+    ) -> bool {
+        false
+    }
+
+    /// Shadow has been written by others than [`Mode::arithmetic`] and [`Mode::copy`].
+    fn overwritten(_carried: &mut Self::Carried, _span: Span) {}
 
     /// The shadow of a bit trick's result. The instruction has been executed.
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64;

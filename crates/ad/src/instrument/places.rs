@@ -1,7 +1,7 @@
 //! From places of the IR to operands of cached code.
 
 use derivgrind_engine::memory;
-use derivgrind_engine::translate::{Emitter, registers};
+use derivgrind_engine::translate::Emitter;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use crate::ir::{Address, Place, Span};
@@ -77,18 +77,6 @@ pub(crate) fn store(emitter: &mut Emitter<'_>, memory: MemoryOperand, register: 
     emitter.asm().push(&instruction.expect("mov takes memory and register"));
 }
 
-/// Moves 16 or 32 bytes by way of the first scratch vector register.
-pub(super) fn move_vector(emitter: &mut Emitter<'_>, to: MemoryOperand, from: MemoryOperand, bytes: u16) {
-    let xmm = emitter.scratch_vector(0);
-    let (read, write, register) = match (bytes, registers::has_avx()) {
-        (32, _) => (Code::VEX_Vmovups_ymm_ymmm256, Code::VEX_Vmovups_ymmm256_ymm, registers::ymm(xmm.number())),
-        (_, true) => (Code::VEX_Vmovups_xmm_xmmm128, Code::VEX_Vmovups_xmmm128_xmm, xmm),
-        (_, false) => (Code::Movups_xmm_xmmm128, Code::Movups_xmmm128_xmm, xmm),
-    };
-    emitter.asm().push2m(read, register, from);
-    emitter.asm().push(&Instruction::with2(write, to, register).expect("move takes memory and register"));
-}
-
 /// `mov memory, 0` of so many bytes.
 pub(super) fn store_zero(emitter: &mut Emitter<'_>, memory: MemoryOperand, bytes: u16) {
     let code = match bytes {
@@ -123,17 +111,22 @@ pub(super) fn narrow(register: Register, bytes: u16) -> Register {
 /// Whether a span is certainly passive because it lies in memory that the program cannot have written: constants of an
 /// executable or library.
 pub(super) fn is_constant(instruction: &Instruction, span: Span) -> bool {
-    let Place::Memory { base: Address::Operand, offset } = span.place else { return false };
+    constant_address(instruction, span).is_some()
+}
+
+/// The address of a span that [`is_constant`].
+pub(crate) fn constant_address(instruction: &Instruction, span: Span) -> Option<u64> {
+    let Place::Memory { base: Address::Operand, offset } = span.place else { return None };
     let address = if instruction.is_ip_rel_memory_operand() {
         instruction.ip_rel_memory_address()
     } else if instruction.memory_base() == Register::None && instruction.memory_index() == Register::None {
         instruction.memory_displacement64()
     } else {
-        return false;
+        return None;
     };
     if instruction.has_segment_prefix() {
-        return false;
+        return None;
     }
     let start = address.wrapping_add_signed(offset.into());
-    memory::is_constant(start..start.wrapping_add(span.bytes.into()))
+    memory::is_constant(start..start.wrapping_add(span.bytes.into())).then_some(start)
 }

@@ -25,7 +25,10 @@ pub use map::{FileOrigin, Kind, Mapping, Protection, pages_up};
 /// First address behind application memory.
 pub const APP_END: u64 = 1 << 43;
 /// Distance from application memory to the first shadow layer, and from each layer to the next.
-pub const SHADOW_STRIDE: u64 = 1 << 43;
+///
+/// Not a power of two: AMD processors predict the way of the first-level cache from a hash of address bits 12 to 27 (Lipp et al., "Take A Way",
+/// 2020). Data and shadow whose addresses agree in these would turn each other out of the cache in turn, which makes programs several times slower.
+pub const SHADOW_STRIDE: u64 = APP_END + 0x2_b000;
 /// Lowest address that can be mapped (the usual `vm.mmap_min_addr`).
 pub const APP_START: u64 = 0x10000;
 /// Size of a page.

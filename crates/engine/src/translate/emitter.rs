@@ -215,6 +215,11 @@ impl<'a> Emitter<'a> {
         registers::xmm(usize::from(self.scratch_vector[k]))
     }
 
+    /// How many vector registers are reserved.
+    pub fn scratch_vectors(&self) -> usize {
+        self.scratch_vector.len()
+    }
+
     /// Whether a general register is reserved as scratch.
     pub fn is_scratch(&self, register: Register) -> bool {
         self.scratch_general.contains(&register)
