@@ -80,6 +80,30 @@ impl Recording {
     }
 }
 
+/// Runs `program` in forward mode, with a dot value for each declared input. Returns how it ended and the outputs' dot values.
+///
+/// # Errors
+/// If the tool cannot be started, is not done after `limit`, or leaves no well-formed result.
+pub fn forward_mode<Argument: AsRef<OsStr>>(
+    directory: &Path,
+    program: &Path,
+    arguments: &[Argument],
+    input_dots: &[f64],
+    limit: Duration,
+) -> Result<(Finished, Vec<f64>)> {
+    let scratch = crate::compiler::scratch("forward")?;
+    let (seeds, results) = (scratch.path().join("seeds"), scratch.path().join("results"));
+    write_numbers(&seeds, input_dots)?;
+    let mut command = tool(directory);
+    command.args(["--quiet", "forward", "--seeds"]).arg(&seeds).arg("--results").arg(&results);
+    command.arg("--").arg(program).args(arguments);
+    let finished = process::run_with(&mut command, &[], limit)?;
+    let declared = std::fs::read_to_string(&results).with_context(|| format!("no results: {finished}"))?;
+    let outputs = declared.lines().filter_map(|line| line.strip_prefix("output "));
+    let dots = outputs.map(|line| line.split(' ').nth(1).and_then(|dot| dot.parse().ok()));
+    Ok((finished, dots.collect::<Option<_>>().context("malformed results")?))
+}
+
 /// The `derivgrind` command in a fixed environment, started in `directory`.
 pub fn tool(directory: &Path) -> Command {
     process::command(crate::derivgrind(), directory)

@@ -1,5 +1,5 @@
-//! The Burgers solver of benches/programs: output as natively, and a gradient that agrees with a forward sweep over the tape and
-//! with central differences of the native program.
+//! The Burgers solver of benches/programs: output as natively, and a gradient that agrees with a forward sweep over the tape, with
+//! forward mode and with central differences of the native program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use derivgrind_tests::numbers::{SplitMix64, close, dot, magnitude};
-use derivgrind_tests::recording::Recording;
+use derivgrind_tests::recording::{self, Recording};
 use derivgrind_tests::suite::{Outcome, Suite, fail};
 use derivgrind_tests::{compiler, full, process, root};
 
@@ -43,22 +43,30 @@ fn check(compiler: &str, level: &str, points: usize, steps: usize) -> Outcome {
     let solver = Solver { program, directory: scratch.path().to_owned(), points, steps };
 
     let native = process::run(&mut solver.command(&[]))?.successful("native run")?;
-    let recording = Recording::make(&scratch.path().join("tape"), &solver.program, &solver.arguments(&[]), LIMIT)?;
-    if recording.finished != native {
-        return fail(format!("natively: {native}; recording: {}", recording.finished));
+    let recorded = Recording::make(&scratch.path().join("tape"), &solver.program, &solver.arguments(&[]), LIMIT)?;
+    if recorded.finished != native {
+        return fail(format!("natively: {native}; recording: {}", recorded.finished));
     }
-    if (recording.inputs()?, recording.outputs()?) != (2 * cells, 1) {
-        return fail(format!("{} inputs and {} outputs were recorded", recording.inputs()?, recording.outputs()?));
+    if (recorded.inputs()?, recorded.outputs()?) != (2 * cells, 1) {
+        return fail(format!("{} inputs and {} outputs were recorded", recorded.inputs()?, recorded.outputs()?));
     }
-    let gradient = recording.reverse(&[1.0])?;
+    let gradient = recorded.reverse(&[1.0])?;
     let scale = magnitude(&gradient);
     for seed in 1..=DIRECTIONS {
         let mut generator = SplitMix64(seed);
         let direction: Vec<f64> = (0..2 * cells).map(|_| generator.number()).collect();
         let reverse = dot(&gradient, &direction);
-        let forward = recording.forward(&direction)?;
+        let forward = recorded.forward(&direction)?;
         if !close(forward[0], reverse, scale, SWEEP_TOLERANCE) {
             return fail(format!("direction {seed}: forward sweep {:e}, reverse sweep {reverse:e}", forward[0]));
+        }
+        let (finished, dots) =
+            recording::forward_mode(&solver.directory, &solver.program, &solver.arguments(&[]), &direction, LIMIT)?;
+        if finished != native {
+            return fail(format!("natively: {native}; in forward mode: {finished}"));
+        }
+        if dots.len() != 1 || !close(dots[0], forward[0], scale, SWEEP_TOLERANCE) {
+            return fail(format!("direction {seed}: forward sweep {:e}, forward mode {dots:?}", forward[0]));
         }
         let difference = (solver.perturbed(seed, SIZE)? - solver.perturbed(seed, -SIZE)?) / (2.0 * SIZE);
         if !close(reverse, difference, scale, DIFFERENCE_TOLERANCE) {

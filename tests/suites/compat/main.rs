@@ -1,5 +1,5 @@
-//! Behaviour as without the tool: each program is run natively and then under the null tool (`derivgrind run`) or under recording
-//! (`derivgrind record`), in the same directory with the same files, and everything that can be seen from outside has to be the same byte
+//! Behaviour as without the tool: each program is run natively and then under the null tool (`derivgrind run`), under recording
+//! (`derivgrind record`) or in forward mode (`derivgrind forward`), in the same directory with the same files, and everything that can be seen from outside has to be the same byte
 //! for byte: standard output, standard error, exit code or signal, and what it leaves in the directory.
 
 mod commands;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let mut suite = Suite::new("compat");
     for case in commands::cases().into_iter().chain(programs::cases()) {
         let case = Arc::new(case);
-        for mode in [Mode::NullTool, Mode::Recording] {
+        for mode in [Mode::NullTool, Mode::Recording, Mode::Forward] {
             let case = Arc::clone(&case);
             suite.case(format!("{}/{}", mode.name(), case.name), move || compare(&case, mode));
         }
@@ -40,6 +40,8 @@ enum Mode {
     NullTool,
     /// Everything that recording puts in.
     Recording,
+    /// Everything that forward mode puts in.
+    Forward,
 }
 
 impl Mode {
@@ -47,6 +49,7 @@ impl Mode {
         match self {
             Self::NullTool => "run",
             Self::Recording => "record",
+            Self::Forward => "forward",
         }
     }
 }

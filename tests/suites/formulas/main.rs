@@ -264,17 +264,11 @@ impl Combination {
 
     /// Runs the program in forward mode, with the input dots that a recording of `formulas` is evaluated with.
     fn run_forward(&self, built: &Built, formulas: &[Formula], arguments: &[&str]) -> Result<Vec<(String, f64)>> {
-        let directory = compiler::scratch("forward")?;
-        let (seeds, results) = (directory.path().join("seeds"), directory.path().join("results"));
-        recording::write_numbers(&seeds, &input_dots(formulas))?;
-        let mut command = recording::tool(built.scratch.path());
-        command.args(["--quiet", "forward", "--seeds"]).arg(&seeds).arg("--results").arg(&results);
-        command.arg("--").arg(&built.program).args(arguments);
-        let finished = process::run(&mut command)?.successful("under derivgrind forward")?;
-        let declared = std::fs::read_to_string(&results).context("no results")?;
-        let outputs = declared.lines().filter_map(|line| line.strip_prefix("output "));
-        let dots = outputs.map(|line| line.split(' ').nth(1).and_then(|dot| dot.parse().ok()));
-        let dots = dots.collect::<Option<Vec<f64>>>().context("malformed results")?;
+        let directory = built.scratch.path();
+        let dots = input_dots(formulas);
+        let (finished, dots) =
+            recording::forward_mode(directory, &built.program, arguments, &dots, process::TIME_LIMIT)?;
+        let finished = finished.successful("under derivgrind forward")?;
         let lines: Vec<String> = finished.text().lines().map(str::to_owned).collect();
         ensure!(
             (lines.len(), dots.len()) == (formulas.len(), formulas.len()),
