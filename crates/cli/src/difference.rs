@@ -2,13 +2,14 @@
 //!
 //! Along a line through the inputs, `x(t) = x + t d`, an output is a function `y(t)`. Derivatives at `t = 0` are compared with the central
 //! difference `D(h) = (y(h) - y(-h)) / 2h`. Its truncation error is proportional to h², so that `|D(2h) - D(h)|` is three times as much; its rounding error is
-//! about the output's rounding unit times `|y| / h`. The step `h` where both are small is the cube root of the rounding unit: 2^-17 of
-//! the inputs' size for binary64, 2^-8 for binary32.
+//! about the output's rounding unit times `|y| / h`. The step `h` where both are small is near the cube root of the rounding unit: 1e-5 of
+//! the inputs' size for binary64, 4e-3 for binary32.
 
 /// Step for inputs of the given sizes in bytes, relative to the inputs' magnitude.
 pub fn step(sizes: impl IntoIterator<Item = u64>) -> f64 {
-    const BINARY64: f64 = 1.0 / (1u64 << 17) as f64;
-    const BINARY32: f64 = 1.0 / (1u64 << 8) as f64;
+    // No powers of two: then outputs that are computed in binary64 do not look like binary32 numbers.
+    const BINARY64: f64 = 1e-5;
+    const BINARY32: f64 = 4e-3;
     if sizes.into_iter().any(|size| size == 4) { BINARY32 } else { BINARY64 }
 }
 

@@ -37,6 +37,9 @@ const DIFFERENCE_TOLERANCE: f64 = 1e-7;
 /// Step of the difference quotient: with inputs of few bits the perturbed ones and their squares still are binary32 numbers.
 const STEP: f64 = 1.0 / 1024.0;
 
+/// `derivgrind check` runs a program several times for each input: not for each formula.
+const CHECKED_EVERY: usize = 3;
+
 /// Optimisation with AVX2 and FMA.
 const HASWELL: &str = "-O3 -march=haswell";
 
@@ -47,7 +50,11 @@ fn main() -> ExitCode {
         let reference = Combination::new(language, language.compilers()[0], "-O0", Real::Double, formulas);
         for index in 0..formulas.len() {
             let reference = Arc::clone(&reference);
+            let same = Arc::clone(&reference);
             suite.case(format!("table/{}", formulas[index].name), move || difference_quotient(&reference, index));
+            if index % CHECKED_EVERY == 0 {
+                suite.case(format!("check/{}", formulas[index].name), move || checked(&same, index));
+            }
         }
         for combination in combinations(language, formulas) {
             for index in 0..formulas.len() {
@@ -401,6 +408,18 @@ fn check_reverse(formula: &Formula, found: &Derivatives, tolerance: f64) -> Outc
         if !close(value, expected, scale, tolerance) {
             return fail(format!("reverse sweep: derivative for input {input} is {value:e}, expected {expected:e}"));
         }
+    }
+    Ok(())
+}
+
+/// `derivgrind check` finds nothing wrong.
+fn checked(combination: &Combination, index: usize) -> Outcome {
+    let built = combination.built()?;
+    let mut command = recording::tool(built.scratch.path());
+    command.arg("check").arg("--").arg(&built.program).arg(combination.formulas[index].name);
+    let finished = process::run(&mut command)?.successful("derivgrind check")?;
+    if !finished.text().contains("agrees") {
+        return fail(format!("no derivative agrees: {finished}"));
     }
     Ok(())
 }

@@ -30,8 +30,8 @@ struct Site {
 /// Behind the code that computes the dot values of a sum or difference: makes those zero that belong to roundings.
 pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, result: Scratch) {
     let Some(operands) = group.both_operands() else { return };
-    // Without SSE4.1 there is no cheap test; processors without it are older than compilers that use such constants in vector code.
-    if !is_x86_feature_detected!("sse4.1") {
+    // Without SSE4.2 there is no cheap test; processors without it are older than compilers that use such constants in vector code.
+    if !vector.can_test() {
         return;
     }
     let format = group.format();
@@ -58,8 +58,10 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
         value = vector.source(T);
     }
     vector.op(Op::And, T, value, magnitudes);
-    vector.update(Op::LessQuietly, T, threshold);
-    vector.test_all_ones(T);
+    // As integers: as numbers, a union of bits could be NaN, which raises an exception.
+    let bits = vector.source(T);
+    vector.op(Op::GreaterBits, V, threshold, bits);
+    vector.test_all_ones(V);
     vector.release(T);
     vector.release(V);
     let held = vector.held();

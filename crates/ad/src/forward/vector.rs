@@ -39,8 +39,8 @@ pub(super) enum Op {
     Xor,
     /// All ones where `a < b`; NaN raises an exception, as in the processor's minimum.
     Less,
-    /// The same without an exception, as far as the processor can.
-    LessQuietly,
+    /// All ones where the bits of `a` are a larger integer than those of `b`. Scalars: in all lanes. With SSE4.2; 32 bytes with AVX2.
+    GreaterBits,
     /// All ones where `a == b`.
     Equals,
     /// All ones where `a != b`, also for NaN.
@@ -104,6 +104,9 @@ const SQRT: Codes = codes!(VEX_Vsqrtss_xmm_xmm_xmmm32 VEX_Vsqrtsd_xmm_xmm_xmmm64
 const COMPARE: Codes = codes!(VEX_Vcmpss_xmm_xmm_xmmm32_imm8 VEX_Vcmpsd_xmm_xmm_xmmm64_imm8,
     VEX_Vcmpps_xmm_xmm_xmmm128_imm8 VEX_Vcmppd_xmm_xmm_xmmm128_imm8, VEX_Vcmpps_ymm_ymm_ymmm256_imm8 VEX_Vcmppd_ymm_ymm_ymmm256_imm8;
     Cmpss_xmm_xmmm32_imm8 Cmpsd_xmm_xmmm64_imm8, Cmpps_xmm_xmmm128_imm8 Cmppd_xmm_xmmm128_imm8);
+const GREATER: Codes = codes!(VEX_Vpcmpgtd_xmm_xmm_xmmm128 VEX_Vpcmpgtq_xmm_xmm_xmmm128,
+    VEX_Vpcmpgtd_xmm_xmm_xmmm128 VEX_Vpcmpgtq_xmm_xmm_xmmm128, VEX_Vpcmpgtd_ymm_ymm_ymmm256 VEX_Vpcmpgtq_ymm_ymm_ymmm256;
+    Pcmpgtd_xmm_xmmm128 Pcmpgtq_xmm_xmmm128, Pcmpgtd_xmm_xmmm128 Pcmpgtq_xmm_xmmm128);
 const AND: Codes = codes!(VEX_Vandps_xmm_xmm_xmmm128, VEX_Vandps_ymm_ymm_ymmm256; Andps_xmm_xmmm128);
 const AND_NOT: Codes = codes!(VEX_Vandnps_xmm_xmm_xmmm128, VEX_Vandnps_ymm_ymm_ymmm256; Andnps_xmm_xmmm128);
 const OR: Codes = codes!(VEX_Vorps_xmm_xmm_xmmm128, VEX_Vorps_ymm_ymm_ymmm256; Orps_xmm_xmmm128);
@@ -127,7 +130,7 @@ impl Op {
             // Predicates: Intel SDM volume 2, CMPPD.
             Op::Equals => (&COMPARE, Some(0)),
             Op::Less => (&COMPARE, Some(1)),
-            Op::LessQuietly => (&COMPARE, Some(if registers::has_avx() { 17 } else { 1 })),
+            Op::GreaterBits => (&GREATER, None),
             Op::Differs => (&COMPARE, Some(4)),
         }
     }
@@ -458,7 +461,12 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.store_dot(target, Scratch::A);
     }
 
-    /// Sets CF if a mask is all ones in the group's lanes. For processors with SSE4.1.
+    /// Whether the processor has [`Op::GreaterBits`] and [`Vector::test_all_ones`] in the group's width.
+    pub fn can_test(&self) -> bool {
+        if self.width == Width::Ymm { is_x86_feature_detected!("avx2") } else { is_x86_feature_detected!("sse4.2") }
+    }
+
+    /// Sets CF if a mask is all ones in the group's lanes.
     pub fn test_all_ones(&mut self, mask: Scratch) {
         let bytes = match self.width {
             Width::Scalar => usize::from(self.format == Format::Binary64),
