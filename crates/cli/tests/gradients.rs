@@ -17,12 +17,17 @@ struct Program {
 impl Program {
     /// Compiles the body of `main`.
     fn new(body: &str) -> Program {
+        Program::with("", body)
+    }
+
+    /// The same with definitions before it.
+    fn with(definitions: &str, body: &str) -> Program {
         let program = Program { directory: tempfile::tempdir().unwrap() };
         let source = program.directory.path().join("program.c");
         let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/include");
         let text = format!(
-            "#include <derivgrind.h>\n#include <math.h>\n#include <signal.h>\n#include <stdio.h>\n\
-             #include <stdlib.h>\n#include <time.h>\nint main(int argc, char** argv) {{ (void)argc; (void)argv; {body} }}\n"
+            "#define _GNU_SOURCE\n#include <derivgrind.h>\n#include <fenv.h>\n#include <math.h>\n#include <pthread.h>\n#include <signal.h>\n#include <stdio.h>\n\
+             #include <stdlib.h>\n#include <sys/wait.h>\n#include <time.h>\n#include <unistd.h>\n{definitions}\nint main(int argc, char** argv) {{ (void)argc; (void)argv; {body} }}\n"
         );
         std::fs::write(&source, text).unwrap();
         let status = Command::new("gcc")
@@ -324,4 +329,41 @@ fn dot_values_are_set_and_read_by_requests() {
     let path = program.path();
     let ended = run(DERIVGRIND, &["forward", "--", path.to_str().unwrap()]);
     assert_eq!(ended.succeeds(), "48\n12 d\n0\n8\n5\n");
+}
+
+#[test]
+fn dot_values_in_threads_handlers_and_children() {
+    let program = Program::with(
+        "static volatile double input = 1.5; static double results[4];\
+         static void handler(int number) { double y = input * number; (void)y; }\
+         static void* work(void* argument) { long k = (long)argument; double y = input; int i;\
+           for (i = 0; i < 1000; i++) { y += sin(y) * 0.001; if (i % 100 == 0) raise(SIGUSR1); }\
+           results[k] = y * (double)k; return 0; }",
+        "double dot = 1, y = 1.5, y_dot = 1, z; pthread_t threads[4]; long k; int i; signal(SIGUSR1, handler);\
+         DG_SET_DOTVALUE(&input, &dot, 8);\
+         for (k = 0; k < 4; k++) pthread_create(threads + k, 0, work, (void*)k);\
+         for (k = 0; k < 4; k++) pthread_join(threads[k], 0);\
+         for (i = 0; i < 1000; i++) { y_dot += cos(y) * y_dot * 0.001; y += sin(y) * 0.001; }\
+         for (k = 0; k < 4; k++) { DG_GET_DOTVALUE(&results[k], &dot, 8); printf(\"%d\\n\", fabs(dot - (double)k * y_dot) < 1e-12); }\
+         fflush(stdout);\
+         if (fork() == 0) { z = results[1] * results[1]; DG_GET_DOTVALUE(&z, &dot, 8);\
+           printf(\"%d\\n\", fabs(dot - 2 * y * y_dot) < 1e-12); fflush(stdout); _exit(0); }\
+         wait(0); return 0;",
+    );
+    let path = program.path();
+    assert_eq!(run(DERIVGRIND, &["forward", "--", path.to_str().unwrap()]).succeeds(), "1\n1\n1\n1\n1\n");
+}
+
+/// A program with unmasked exceptions is not ended by operations that it does not know of, and its exception flags stay clear.
+#[test]
+fn passive_values_raise_no_exceptions_in_forward_mode() {
+    let program = Program::new(
+        "volatile double a = 4, zero = 0, infinite = INFINITY, b; volatile float f[3] = {2, 1, 4}; double dot = 1; float sum = 0; int i;\
+         feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW); DG_SET_DOTVALUE(&a, &dot, 8);\
+         b = a * a / (a + zero) + sqrt(zero) + 1 / infinite; b = b > infinite ? infinite : b;\
+         for (i = 0; i < 3; i++) sum += f[i] * (float)b / f[2 - i];\
+         DG_GET_DOTVALUE(&b, &dot, 8); printf(\"%g %g %d\\n\", (double)sum, dot, fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT)); return 0;",
+    );
+    let path = program.path();
+    assert_eq!(run(DERIVGRIND, &["forward", "--", path.to_str().unwrap()]).succeeds(), "14 1 0\n");
 }

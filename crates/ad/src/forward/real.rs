@@ -357,3 +357,53 @@ fn negated(vector: &mut Vector<'_, '_>) -> Scratch {
     vector.update(Op::Sub, B, dot);
     B
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Code, Instruction, MemoryOperand, Register};
+
+    use super::*;
+    use crate::analysis::passivity::Assumptions;
+    use crate::analysis::{RegisterSet, passivity};
+    use crate::lift::lift;
+
+    /// Operation, width and number of lanes of each group of an instruction.
+    fn groups(instruction: Instruction) -> Vec<(RealOperation, Width, usize)> {
+        let assumptions = Assumptions { assumed: RegisterSet::NONE, constant: &|_, _| false };
+        let steps = passivity::remaining(&lift(&[instruction]).operations, &assumptions);
+        let mut rest = &steps[..];
+        let mut groups = Vec::new();
+        while !rest.is_empty() {
+            let Some(group) = Group::first(rest) else {
+                rest = &rest[1..];
+                continue;
+            };
+            groups.push((group.operation, group.width, group.count));
+            rest = &rest[group.count..];
+        }
+        groups
+    }
+
+    #[test]
+    fn lanes_of_an_instruction_are_computed_together() {
+        use RealOperation::{Add, Mul, Sub};
+        let memory = MemoryOperand::with_base(Register::RDI);
+        let scalar = Instruction::with2(Code::Mulsd_xmm_xmmm64, Register::XMM1, memory).unwrap();
+        assert_eq!(groups(scalar), [(Mul, Width::Scalar, 1)]);
+        let packed = Instruction::with2(Code::Mulps_xmm_xmmm128, Register::XMM1, Register::XMM2).unwrap();
+        assert_eq!(groups(packed), [(Mul, Width::Xmm, 4)]);
+        // Neighbouring lanes are not corresponding ones.
+        let horizontal = Instruction::with2(Code::Haddpd_xmm_xmmm128, Register::XMM1, Register::XMM2).unwrap();
+        assert_eq!(groups(horizontal), [(Add, Width::Scalar, 1), (Add, Width::Scalar, 1)]);
+        let alternating = Instruction::with2(Code::Addsubpd_xmm_xmmm128, Register::XMM1, Register::XMM2).unwrap();
+        assert_eq!(groups(alternating), [(Sub, Width::Scalar, 1), (Add, Width::Scalar, 1)]);
+        if !registers::has_avx() {
+            return;
+        }
+        let [a, b, c] = [Register::YMM1, Register::YMM2, Register::YMM3];
+        let wide = Instruction::with3(Code::VEX_Vmulpd_ymm_ymm_ymmm256, a, b, c).unwrap();
+        assert_eq!(groups(wide), [(Mul, Width::Ymm, 4)]);
+        let fused = Instruction::with3(Code::VEX_Vfmadd231pd_ymm_ymm_ymmm256, a, b, c).unwrap();
+        assert_eq!(groups(fused), [(Mul, Width::Ymm, 4), (Add, Width::Ymm, 4)]);
+    }
+}

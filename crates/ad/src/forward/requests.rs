@@ -1,5 +1,7 @@
 //! Client requests of forward mode (numbers and arguments: `docs/client-requests.md`).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use derivgrind_engine::memory::user;
 use derivgrind_engine::report;
 
@@ -62,12 +64,17 @@ fn set_dot_value(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::
             let dot = f64::from_bits(user::read::<u64>(source)?) + 0.0;
             shadow_address::write(variable, &dot.to_bits().to_le_bytes());
         }
-        10 | 12 | 16 => {
-            report("client request SET_DOTVALUE: long double is not differentiated; the variable stays passive")
-        }
+        10 | 12 | 16 => not_differentiated(),
         _ => unknown_size("SET_DOTVALUE", size),
     }
     Ok(0)
+}
+
+fn not_differentiated() {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        report("client request SET_DOTVALUE: long double is not differentiated; the variable stays passive");
+    }
 }
 
 fn unknown_size(name: &str, size: u64) {
