@@ -1,7 +1,7 @@
 //! Data movement that depends on data: the instruction is run once more with shadow in place of its data operands.
 
 use derivgrind_engine::memory::SHADOW_STRIDE;
-use derivgrind_engine::translate::{Emitter, registers};
+use derivgrind_engine::translate::{Emitter, registers, replace_memory};
 use iced_x86::{Code, Instruction, InstructionInfoFactory, MemoryOperand, OpAccess, OpKind, Register};
 
 use crate::ir::{Address, Place, Span};
@@ -43,11 +43,11 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, data: u8, target: Sp
             }
             OpKind::Memory if is_data => {
                 let memory = emitter.shadow_memory(index, 0);
-                set_memory(&mut copy, memory);
+                copy = replace_memory(&copy, memory);
             }
             OpKind::Memory => {
                 let memory = emitter.application_memory(index, 0);
-                set_memory(&mut copy, memory);
+                copy = replace_memory(&copy, memory);
             }
             _ => {}
         }
@@ -124,15 +124,6 @@ fn is_written(instruction: &Instruction, operand: u32) -> bool {
         factory.info(instruction).op_access(operand),
         OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
     )
-}
-
-fn set_memory(instruction: &mut Instruction, memory: MemoryOperand) {
-    instruction.set_memory_base(memory.base);
-    instruction.set_memory_index(memory.index);
-    instruction.set_memory_index_scale(memory.scale);
-    instruction.set_memory_displacement64(memory.displacement as u64);
-    instruction.set_memory_displ_size(memory.displ_size);
-    instruction.set_segment_prefix(memory.segment_prefix);
 }
 
 /// `maskmovdqu`: the destination is implied by RDI.

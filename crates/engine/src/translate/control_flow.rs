@@ -6,7 +6,8 @@ use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 use super::assembler::Condition;
 use super::block::BlockEnd;
-use super::emitter::{Emitter, ExitKind, LookupSite};
+use super::emitter::{Emitter, LookupSite};
+use super::exits::ExitKind;
 use super::operand::{self, Reach, context_indexed, context_memory};
 use crate::context::{Context, Gpr, LookupTable};
 

@@ -3,11 +3,11 @@
 
 use std::mem::offset_of;
 
-use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use iced_x86::{Instruction, MemoryOperand, Register};
 
-use super::assembler::{Assembler, Condition, Label};
-use super::block::{Block, Emulated, Fault};
-use super::client_request::Request;
+use super::assembler::{Assembler, Label};
+use super::block::Block;
+use super::exits::Exit;
 use super::operand::{self, Reach, context_memory};
 use super::registers::{self, RegisterSet, general, general_number};
 use super::trampolines::{self, VectorWidth};
@@ -15,74 +15,19 @@ use crate::context::{Context, Gpr};
 use crate::hooks::{self, Hook};
 use crate::tool::{Tool, Version};
 
-/// What happens after a helper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HelperNext {
-    /// Go on behind the helper call, in the same block.
-    Resume,
-    /// Leave the block: go on at `context.rip` in `context.version`.
-    Leave,
-}
-
-/// A function that cached code calls with the exact application state in the context (`context.rip` is the instruction being
-/// executed). The number is the one given to [`Emitter::call_helper`].
-pub type Helper = fn(&mut Context, u64) -> HelperNext;
-
-/// Why and whereto cached code is left.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ExitKind {
-    /// To a known application address; the displacement at `patch` can be changed to go there directly.
-    Branch {
-        target: u64,
-        patch: u64,
-    },
-    /// To the address in `context.branch_target`, which the look-up table did not hold.
-    Indirect,
-    Syscall {
-        next: u64,
-    },
-    Emulated {
-        what: Emulated,
-        next: u64,
-    },
-    ClientRequest {
-        request: Request,
-        next: u64,
-    },
-    Fault {
-        address: u64,
-        fault: Fault,
-    },
-    Helper {
-        helper: Helper,
-        payload: u64,
-        address: u64,
-        resume: u64,
-    },
-}
-
-/// An exit with the version in which the application continues.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exit {
-    pub version: Version,
-    pub kind: ExitKind,
-    /// Address of the code that leaves the cache through this exit; an unlinked `patch` points here.
-    pub stub: u64,
-}
-
 /// How the application's state is kept from some offset on: needed to rebuild it after a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct State {
+pub(super) struct State {
     /// General registers whose application value is in `context.spill`.
-    spilled: u16,
+    pub(super) spilled: u16,
     /// Whether the reserved vector registers are in use.
-    vectors: bool,
+    pub(super) vectors: bool,
     /// Whether the application's flags are in `context.saved_flags`.
-    flags_saved: bool,
+    pub(super) flags_saved: bool,
     /// A spilled register that belongs to one instruction only (its address), not to the whole block.
-    temporary: Option<Register>,
+    pub(super) temporary: Option<Register>,
     /// The register that stands in for the base of the present instruction's memory operand.
-    prepared: Option<Register>,
+    pub(super) prepared: Option<Register>,
 }
 
 /// From `offset` on, instruction `instruction` is being executed with the application's state kept in this way.
@@ -118,7 +63,7 @@ pub(crate) struct LookupSite {
     pub miss: u64,
 }
 
-type Cold<'a> = Box<dyn FnOnce(&mut Emitter<'a>) + 'a>;
+pub(super) type Cold<'a> = Box<dyn FnOnce(&mut Emitter<'a>) + 'a>;
 
 /// Writes one version of one block.
 ///
@@ -129,17 +74,17 @@ pub struct Emitter<'a> {
     pub(super) block: &'a Block,
     pub(super) version: Version,
     pub(super) exits: Vec<Exit>,
-    first_exit: u64,
+    pub(super) first_exit: u64,
     pub(super) lookup: Option<LookupSite>,
-    cold: Vec<(Label, State, u64, Cold<'a>)>,
+    pub(super) cold: Vec<(Label, State, u64, Cold<'a>)>,
     recovery: Vec<Recovery>,
-    state: State,
+    pub(super) state: State,
     /// Address of the instruction that emitted code belongs to.
-    address: u64,
+    pub(super) address: u64,
     /// Whether that instruction itself has been emitted already.
     copied: bool,
-    scratch_general: Vec<Register>,
-    scratch_vector: Vec<u8>,
+    pub(super) scratch_general: Vec<Register>,
+    pub(super) scratch_vector: Vec<u8>,
 }
 
 /// Translates `block` for `base`, the address at which the code will be put. Exits get numbers from `first_exit` on.
@@ -239,7 +184,7 @@ impl<'a> Emitter<'a> {
 
     /// Brings the application's registers and flags back, as the present state says. The state itself is unchanged: for exits in the
     /// middle of a block.
-    fn emit_restores(&mut self) {
+    pub(super) fn emit_restores(&mut self) {
         if self.state.flags_saved {
             self.emit_restore_flags();
         }
@@ -267,7 +212,7 @@ impl<'a> Emitter<'a> {
         self.note_state();
     }
 
-    fn note_state(&mut self) {
+    pub(super) fn note_state(&mut self) {
         let mut spilled = self.state.spilled;
         if let Some(register) = self.state.temporary {
             spilled |= 1 << register.number();
@@ -424,14 +369,17 @@ impl<'a> Emitter<'a> {
         if self.state.flags_saved || self.block.flags_live_before(index) == 0 {
             return;
         }
-        let aside = context_memory(offset_of!(Context, spill) + 8 * Gpr::Rsp as usize);
-        self.asm.store(aside, Register::RAX);
+        self.emit_save_flags();
+        self.state.flags_saved = true;
+        self.note_state();
+    }
+
+    pub(super) fn emit_save_flags(&mut self) {
+        self.asm.store(aside(), Register::RAX);
         self.asm.bytes(&[0x9f]); // lahf
         self.asm.bytes(&[0x0f, 0x90, 0xc0]); // seto al
         self.asm.store(context_memory(offset_of!(Context, saved_flags)), Register::RAX);
-        self.asm.load(Register::RAX, aside);
-        self.state.flags_saved = true;
-        self.note_state();
+        self.asm.load(Register::RAX, aside());
     }
 
     /// Brings flags back that [`Emitter::save_flags`] has put aside.
@@ -443,151 +391,12 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn emit_restore_flags(&mut self) {
-        let aside = context_memory(offset_of!(Context, spill) + 8 * Gpr::Rsp as usize);
-        self.asm.store(aside, Register::RAX);
+    pub(super) fn emit_restore_flags(&mut self) {
+        self.asm.store(aside(), Register::RAX);
         self.asm.load(Register::RAX, context_memory(offset_of!(Context, saved_flags)));
         self.asm.bytes(&[0x04, 0x7f]); // add al, 127: sets OF again
         self.asm.bytes(&[0x9e]); // sahf
-        self.asm.load(Register::RAX, aside);
-    }
-
-    // --- ways out ---
-
-    /// Code that is rarely run, put behind the block. It starts with the application's state kept as it is now.
-    pub fn cold(&mut self, code: impl FnOnce(&mut Emitter<'a>) + 'a) -> Label {
-        let label = self.asm.label();
-        self.cold.push((label, self.state, self.address, Box::new(code)));
-        label
-    }
-
-    /// A label in the cold part that leaves the block: the application goes on at instruction `index` (which has not been executed) in
-    /// another version.
-    pub fn exit_to_version(&mut self, index: usize, version: Version) -> Label {
-        let target = self.block.instructions()[index].ip();
-        self.cold(move |emitter| emitter.branch(target, version))
-    }
-
-    /// Leaves the block here if one of `widths` bytes at `memory` is not zero, as [`Emitter::exit_to_version`]. The test leaves live flags
-    /// alone.
-    pub fn exit_if_nonzero(&mut self, index: usize, memory: MemoryOperand, width: usize, version: Version) {
-        let target = self.block.instructions()[index].ip();
-        if self.block.flags_live_before(index) == 0 || self.state.flags_saved {
-            let exit = self.exit_to_version(index, version);
-            let code = match width {
-                1 => Code::Cmp_rm8_imm8,
-                2 => Code::Cmp_rm16_imm8,
-                4 => Code::Cmp_rm32_imm8,
-                _ => Code::Cmp_rm64_imm8,
-            };
-            self.asm.push(&Instruction::with2(code, memory, 0).expect("cmp takes memory and constant"));
-            self.asm.jump_if(Condition::NotEqual, exit);
-            return;
-        }
-        // Only `jrcxz` branches on a value without touching the flags.
-        let slot = context_memory(offset_of!(Context, spill) + 8 * Gpr::Rsp as usize);
-        self.asm.store(slot, Register::RCX);
-        let exit = self.cold(move |emitter| {
-            emitter.asm.load(Register::RCX, slot);
-            emitter.branch(target, version);
-        });
-        let (code, register) = match width {
-            1 => (Code::Movzx_r32_rm8, Register::ECX),
-            2 => (Code::Movzx_r32_rm16, Register::ECX),
-            4 => (Code::Mov_r32_rm32, Register::ECX),
-            _ => (Code::Mov_r64_rm64, Register::RCX),
-        };
-        self.asm.push2m(code, register, memory);
-        let zero = self.asm.short_branch(&[0xe3]); // jrcxz
-        self.asm.jump(exit);
-        self.asm.bind_short(zero);
-        self.asm.load(Register::RCX, slot);
-    }
-
-    /// Leaves the block here for a known address.
-    pub(super) fn branch(&mut self, target: u64, version: Version) {
-        self.emit_restores();
-        let stub = self.asm.label();
-        let patch = self.asm.patchable_jump(stub);
-        self.asm.bind(stub);
-        self.leave(version, ExitKind::Branch { target, patch });
-    }
-
-    /// The code that leaves the cache with a number which stands for `kind`. Scratch registers have been given back.
-    pub(super) fn leave(&mut self, version: Version, kind: ExitKind) {
-        let number = self.first_exit + self.exits.len() as u64;
-        self.exits.push(Exit { version, kind, stub: self.asm.address() });
-        self.asm.store_constant(context_memory(offset_of!(Context, exit)), number as i32);
-        self.asm.jump_to(trampolines::get().exit);
-    }
-
-    /// Calls `helper(context, payload)` here, with the exact application state in the context. Scratch registers do not keep
-    /// their values across it.
-    pub fn call_helper(&mut self, helper: Helper, payload: u64) {
-        let resume = self.asm.label();
-        let call = self.helper_stub(helper, payload, resume);
-        self.asm.jump(call);
-        self.asm.bind(resume);
-    }
-
-    /// As [`Emitter::call_helper`], if the condition holds.
-    pub fn call_helper_if(&mut self, condition: Condition, helper: Helper, payload: u64) {
-        let resume = self.asm.label();
-        let call = self.helper_stub(helper, payload, resume);
-        self.asm.jump_if(condition, call);
-        self.asm.bind(resume);
-    }
-
-    /// A label in the cold part that calls the helper and goes on at `resume`.
-    pub fn helper_stub(&mut self, helper: Helper, payload: u64, resume: Label) -> Label {
-        self.cold(move |emitter| emitter.emit_helper(helper, payload, resume))
-    }
-
-    fn emit_helper(&mut self, helper: Helper, payload: u64, resume: Label) {
-        self.call_helper_here(helper, payload);
-        self.asm.jump(resume);
-    }
-
-    /// As [`Emitter::call_helper`], for code that is cold itself: the call stands right here.
-    pub fn call_helper_here(&mut self, helper: Helper, payload: u64) {
-        self.emit_restores();
-        let address = self.address;
-        let kind = ExitKind::Helper { helper, payload, address, resume: 0 };
-        self.leave(self.version, kind);
-        let resumed_at = self.asm.address();
-        if let ExitKind::Helper { resume, .. } = &mut self.exits.last_mut().expect("just pushed").kind {
-            *resume = resumed_at;
-        }
-        self.emit_spills_again();
-    }
-
-    /// After a helper: the state as the code at the resume point expects it.
-    fn emit_spills_again(&mut self) {
-        if self.state.flags_saved {
-            let aside = context_memory(offset_of!(Context, spill) + 8 * Gpr::Rsp as usize);
-            self.asm.store(aside, Register::RAX);
-            self.asm.bytes(&[0x9f, 0x0f, 0x90, 0xc0]);
-            self.asm.store(context_memory(offset_of!(Context, saved_flags)), Register::RAX);
-            self.asm.load(Register::RAX, aside);
-        }
-        for register in self.scratch_general.clone() {
-            if self.state.spilled & (1 << register.number()) != 0 {
-                self.asm.store(spill_slot(register), register);
-            }
-        }
-        if self.state.vectors {
-            for (k, vector) in self.scratch_vector.clone().into_iter().enumerate() {
-                trampolines::store_vector(&mut self.asm, vector_slot(k), vector);
-            }
-        }
-        if let Some(register) = self.state.temporary {
-            self.asm.store(spill_slot(register), register);
-        }
-        if let Some(register) = self.state.prepared {
-            let instruction = self.block.instructions().iter().find(|i| i.ip() == self.address);
-            let instruction = *instruction.expect("the prepared instruction is in the block");
-            self.load_base(&instruction, operand::reach(&instruction), register);
-        }
+        self.asm.load(Register::RAX, aside());
     }
 
     fn finish(mut self) -> Translation {
@@ -609,11 +418,16 @@ impl<'a> Emitter<'a> {
     }
 }
 
-fn spill_slot(register: Register) -> MemoryOperand {
+/// Where a register is for a few instructions, whether it is a scratch register or not: the slot of RSP, which is never spilled.
+pub(super) fn aside() -> MemoryOperand {
+    context_memory(offset_of!(Context, spill) + 8 * Gpr::Rsp as usize)
+}
+
+pub(super) fn spill_slot(register: Register) -> MemoryOperand {
     let number = general_number(register).expect("only general registers are spilled here");
     context_memory(offset_of!(Context, spill) + 8 * number)
 }
 
-fn vector_slot(k: usize) -> MemoryOperand {
+pub(super) fn vector_slot(k: usize) -> MemoryOperand {
     context_memory(offset_of!(Context, vector_spill) + VectorWidth::SLOT * k)
 }

@@ -111,7 +111,7 @@ fn is_32bit(register: Register) -> bool {
 }
 
 /// Rewrites `instruction` to use `operand` in place of its explicit memory operand.
-pub(super) fn replace_memory(instruction: &Instruction, operand: MemoryOperand) -> Instruction {
+pub fn replace_memory(instruction: &Instruction, operand: MemoryOperand) -> Instruction {
     let mut copy = *instruction;
     copy.set_memory_base(operand.base);
     copy.set_memory_index(operand.index);
