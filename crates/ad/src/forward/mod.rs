@@ -18,7 +18,7 @@ use derivgrind_engine::translate::{Emitter, Scratch};
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
-use crate::instrument::{ACTIVE, Instrument, Mode, Request, SUSPENDED, Thread};
+use crate::instrument::{ACTIVE, Instrument, Mode, Request, Restoring, SUSPENDED, Thread};
 use crate::ir::{BitOperation, Effect, Format, Place, Span};
 use crate::shadow;
 use constants::Constants;
@@ -104,12 +104,25 @@ impl Mode for DotValues {
         if !moves_in_vectors(target, source, bytes) {
             return false;
         }
+        if bytes > 4 && registers.holds_less(Span::new(source, bytes)) {
+            // The lower part has been written by itself, as scalar operations do: a load of the whole would wait for all of its parts to reach
+            // the cache.
+            let half = bytes / 2;
+            return [0, half].into_iter().all(|offset| {
+                Self::copy(emitter, index, target.advanced(offset), source.advanced(offset), half, registers)
+            });
+        }
         Vector::new(emitter, registers, index, piece.0, piece.1).copy(target, source);
         true
     }
 
     fn overwritten(registers: &mut Registers, span: Span) {
         registers.overwritten(span);
+    }
+
+    fn restoring(registers: &Registers) -> Option<Restoring> {
+        let held = registers.held();
+        Some(Box::new(move |emitter| vector::reload(emitter, held)))
     }
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {

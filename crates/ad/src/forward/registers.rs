@@ -38,6 +38,14 @@ impl Registers {
         Some(found)
     }
 
+    /// Whether the lower part of a span is in a register, but not all of it.
+    pub fn holds_less(&self, span: Span) -> bool {
+        let Some(range) = span.register() else { return false };
+        let held = self.slots.iter().flat_map(|slot| &slot.holds).filter(|held| held.offset == range.offset);
+        let widest = held.map(|held| held.bytes).max();
+        widest.is_some_and(|widest| widest < range.bytes)
+    }
+
     /// A register for a new value, pinned: one that holds nothing, or the one that was not used for the longest time.
     pub fn fresh(&mut self) -> usize {
         let free = (0..self.slots.len()).filter(|&number| !self.slots[number].pinned);
@@ -111,6 +119,8 @@ mod tests {
         assert_eq!(registers.find(range(128, 8)), Some(first), "the low lane");
         assert_eq!(registers.find(range(136, 8)), None, "not the high lane");
         assert_eq!(registers.find(range(128, 32)), None);
+        assert!(registers.holds_less(Span::new(Place::Register(128), 32)));
+        assert!(!registers.holds_less(Span::new(Place::Register(128), 16)));
         registers.overwritten(Span::new(Place::Register(140), 4));
         assert_eq!(registers.find(range(128, 8)), None);
     }

@@ -500,6 +500,15 @@ impl<'e, 'a> Vector<'e, 'a> {
     }
 }
 
+/// Loads ranges of the shadow register file into scratch registers, by their numbers: behind a helper, which leaves nothing in them.
+pub(super) fn reload(emitter: &mut Emitter<'_>, held: Vec<(usize, Range)>) {
+    let mut registers = Registers::default();
+    let mut vector = Vector::new(emitter, &mut registers, 0, Format::Binary64, Width::Scalar);
+    for (number, range) in held {
+        vector.reload(number, range);
+    }
+}
+
 /// 32 bytes of zeros in the context, aligned.
 fn zeros() -> MemoryOperand {
     constant(offset_of!(Constants, zeros), 0)

@@ -12,7 +12,7 @@ use crate::ir::{Effect, Ir, Place, Span};
 
 use super::layout::{Fields, field};
 use super::places::{clear, is_constant, load, pieces, pieces_of, shadow_of, store};
-use super::{Mode, SUSPENDED, bits, helpers, replay, strings, transfers};
+use super::{Mode, Restoring, SUSPENDED, bits, helpers, replay, strings, transfers};
 
 /// So many operations in a block make up for saving and restoring more registers.
 const SEVERAL: usize = 6;
@@ -55,10 +55,26 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 Effect::Copy { target, source, bytes } => {
                     copy::<M>(emitter, index, target, source, bytes, &mut carried);
                 }
+                Effect::BitTrick { operation, target, a, b } => {
+                    M::overwritten(&mut carried, target);
+                    let restoring = M::restoring(&carried);
+                    if restoring.is_none() {
+                        carried = M::Carried::default();
+                    }
+                    bits::emit::<M>(emitter, index, bits::Trick { operation, target, a, b }, restoring);
+                    executed = true;
+                }
+                Effect::Lost { source } => {
+                    let restoring = M::restoring(&carried);
+                    if restoring.is_none() {
+                        carried = M::Carried::default();
+                    }
+                    lost(emitter, index, source, restoring);
+                }
                 _ => {
                     // These use the carried registers, or call helpers.
                     carried = M::Carried::default();
-                    executed |= emit_effect::<M>(emitter, index, step);
+                    executed |= emit_effect(emitter, index, step);
                 }
             }
             own = &own[done..];
@@ -107,12 +123,8 @@ fn emit_countdown(emitter: &mut Emitter<'_>) {
 }
 
 /// Emits another effect before its instruction. Returns whether the instruction itself has been emitted with it.
-fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
+fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
     match step.operation.effect {
-        Effect::BitTrick { operation, target, a, b } => {
-            bits::emit::<M>(emitter, index, bits::Trick { operation, target, a, b });
-            return true;
-        }
         Effect::Replay { data, target, .. } => replay::emit(emitter, index, data, target),
         Effect::RepeatedMove { .. } => {
             emitter.restore_flags();
@@ -127,8 +139,13 @@ fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) ->
             return true;
         }
         Effect::State { transfer } => emitter.call_helper(transfers::helper(transfer), 0),
-        Effect::Lost { source } => lost(emitter, index, source),
-        Effect::Clear { .. } | Effect::Copy { .. } | Effect::Convert { .. } | Effect::Real { .. } => {}
+        // These are emitted in the loop above.
+        Effect::Clear { .. }
+        | Effect::Copy { .. }
+        | Effect::Convert { .. }
+        | Effect::Real { .. }
+        | Effect::BitTrick { .. }
+        | Effect::Lost { .. } => {}
     }
     false
 }
@@ -170,10 +187,19 @@ fn is_above(a: Place, b: Place) -> bool {
     }
 }
 
-fn lost(emitter: &mut Emitter<'_>, index: usize, source: Span) {
+fn lost(emitter: &mut Emitter<'_>, index: usize, source: Span, restoring: Option<Restoring>) {
     emitter.save_flags(index);
     any_active(emitter, index, &[source]);
-    emitter.call_helper_if(Condition::NotEqual, helpers::lost, 0);
+    let resume = emitter.asm().label();
+    let cold = emitter.cold(move |emitter| {
+        emitter.call_helper_here(helpers::lost, 0);
+        if let Some(restoring) = restoring {
+            restoring(emitter);
+        }
+        emitter.asm().jump(resume);
+    });
+    emitter.asm().jump_if(Condition::NotEqual, cold);
+    emitter.asm().bind(resume);
 }
 
 /// Sets ZF if all of the spans are passive. Uses the first scratch register; the application's flags must be saved.

@@ -11,7 +11,7 @@ use crate::shadow;
 
 use super::active::any_active;
 use super::places::clear;
-use super::{Mode, Thread, shadow_address};
+use super::{Mode, Restoring, Thread, shadow_address};
 
 /// An operation that may be a real one in disguise.
 #[derive(Clone, Copy, Debug)]
@@ -40,16 +40,16 @@ struct Site<T> {
 const WORDS: usize = 4;
 
 /// Emits the instruction with its bit trick.
-pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Trick) {
+pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Trick, restoring: Option<Restoring>) {
     let spans: Vec<Span> = [Some(trick.a), trick.b].into_iter().flatten().filter_map(span_of).collect();
-    emit_around(emitter, index, &spans, trick, before_trick, after_trick::<M>, Some(trick.target));
+    emit_around(emitter, index, &spans, trick, [before_trick, after_trick::<M>], Some(trick.target), restoring);
 }
 
 /// Emits a compare-and-exchange.
 pub(super) fn emit_exchange(emitter: &mut Emitter<'_>, index: usize, exchange: Exchange) {
     let registers = exchange.source.into_iter().chain(exchange.accumulator).flatten();
     let spans: Vec<Span> = registers.chain([exchange.destination]).collect();
-    emit_around(emitter, index, &spans, exchange, before_exchange, after_exchange, None);
+    emit_around(emitter, index, &spans, exchange, [before_exchange, after_exchange], None, None);
 }
 
 type SiteHelper = fn(&mut Context, u64) -> HelperNext;
@@ -60,9 +60,9 @@ fn emit_around<T: 'static>(
     index: usize,
     spans: &[Span],
     what: T,
-    before: SiteHelper,
-    after: SiteHelper,
+    [before, after]: [SiteHelper; 2],
     passive_target: Option<Span>,
+    restoring: Option<Restoring>,
 ) {
     let instruction = emitter.block().instructions()[index];
     let is_terminator = index >= emitter.block().body_len();
@@ -77,6 +77,9 @@ fn emit_around<T: 'static>(
         emitter.call_helper_here(before, payload);
         emitter.copy(index);
         emitter.call_helper_here(after, payload);
+        if let Some(restoring) = restoring {
+            restoring(emitter);
+        }
         emitter.asm().jump(join);
     });
     emitter.asm().jump_if(Condition::NotEqual, cold);

@@ -43,6 +43,9 @@ pub const PLAIN: Version = Version(2);
 /// Shadow registers are moved along, results of operations are passive.
 pub const SUSPENDED: Version = Version(3);
 
+/// Emits code for a cold part.
+pub(crate) type Restoring = Box<dyn for<'a> FnOnce(&mut Emitter<'a>)>;
+
 /// The meaning of shadow: what an operation on real numbers does to it.
 pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static {
     /// Scratch registers of the active version.
@@ -79,6 +82,11 @@ pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static
 
     /// Shadow has been written by others than [`Mode::arithmetic`] and [`Mode::copy`].
     fn overwritten(_carried: &mut Self::Carried, _span: Span) {}
+
+    /// What brings carried registers back behind a call of a helper; `None` if they are given up.
+    fn restoring(_carried: &Self::Carried) -> Option<Restoring> {
+        None
+    }
 
     /// The shadow of a bit trick's result. The instruction has been executed.
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64;
