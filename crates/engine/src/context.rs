@@ -145,6 +145,17 @@ impl Context {
         self.complete_image = 1;
     }
 
+    /// Gives the memory of the look-up tables back, which are still empty. The C library has written zeros to the whole thread-local
+    /// block, so that each thread would take several megabytes from its start; like this tables grow with use.
+    pub(crate) fn release_empty_tables(&mut self) {
+        const PAGE: usize = 4096;
+        let start = (&raw mut self.lookup) as usize;
+        let (first, end) = (start.next_multiple_of(PAGE), (start + size_of_val(&self.lookup)) / PAGE * PAGE);
+        // SAFETY: whole pages inside tables that are all zero; they are private anonymous memory, which reads as zero again. A failure changes
+        // nothing.
+        unsafe { libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_DONTNEED) };
+    }
+
     /// Sets a general register of the application.
     pub fn set_reg(&mut self, register: Gpr, value: u64) {
         self.gpr[register as usize] = value;
