@@ -61,6 +61,7 @@ const PROGRAMS: &[Program] = &[
     Program { source: "faults.c", compiler: "cc", also_static: true },
     Program { source: "signals.c", compiler: "cc", also_static: true },
     Program { source: "threads.c", compiler: "cc", also_static: true },
+    Program { source: "crowd.c", compiler: "cc", also_static: true },
     Program { source: "processes.c", compiler: "cc", also_static: true },
     Program { source: "memory.c", compiler: "cc", also_static: false },
     Program { source: "files.c", compiler: "cc", also_static: true },
