@@ -58,6 +58,15 @@ pub fn formulas() -> Vec<Formula> {
         formula("abs_by_and", &[-1.5, 0.75], "return clear_sign(x[0]) * clear_sign(x[1]);", |x| vec![-x[1], -x[0]]).with(
             "static REAL clear_sign(REAL a) { union { REAL r; BITS b; } u; u.r = a; u.b &= ~SIGN; return u.r; }",
         ),
+        formula("constant_made_writable", &[1.5, -0.75], "REAL z = x[0] * x[1], before = 0, after; int i; for (i = 0; i < 3; i++) before += read_number();
+             make_writable(); *(volatile REAL *)&number[8] = z; after = read_number(); *(volatile REAL *)&number[8] = 3; return after * before;", |x| {
+            vec![9.0 * x[1], 9.0 * x[0]]
+        })
+        .with("#include <sys/mman.h>
+             static const REAL number[16] = {1, 1, 1, 1, 1, 1, 1, 1, 3};
+             static NOINLINE REAL read_number(void) { return *(const volatile REAL *)&number[8]; }
+             static void make_writable(void) { size_t page = (size_t)number & ~(size_t)4095;
+                mprotect((void *)page, 8192, PROT_READ | PROT_WRITE); }"),
         formula("rounding_constant", &[1.3, -0.7], "REAL c = sizeof(REAL) == 8 ? (REAL)6755399441055744.0 : (REAL)12582912.0, fine = c / 4;
              return x[0] * x[0] + ((10 * x[0] + c) - c) + (fine - (fine - x[1])) + x[1] * ((x[0] - c) + c);", |x| vec![2.0 * x[0], 1.0]),
         formula("rounding_constant_loop", &[1.31, -0.7], "REAL t[16], y = 0; int i; for (i = 0; i < 16; i++) t[i] = x[i & 1] * (REAL)(i + 1);

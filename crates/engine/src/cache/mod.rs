@@ -280,7 +280,7 @@ impl Cache {
 
     fn invalidate(&mut self, start: u64, end: u64) {
         let mut stale = Vec::new();
-        if pages(start, end).count() > self.by_page.len() {
+        if pages(start, end).size_hint().0 > self.by_page.len() {
             stale.extend((0..self.blocks.len()).filter(|&number| overlaps(self.blocks[number].source, (start, end))));
             self.by_page.retain(|&page, _| page + PAGE <= start || page >= end);
         } else {

@@ -164,6 +164,10 @@ pub fn protect(start: u64, length: u64, protection: i32) -> Result<(), i32> {
         state.release_guards(range.clone(), &mut aftermath);
         host::protect(range.clone(), access.host_bits())?;
         aftermath.changed = state.map.protect(range.clone(), access);
+        if access.write && aftermath.changed.iter().any(Mapping::is_constant) {
+            // Any code may have been translated on the assumption that the program does not write there.
+            aftermath.stale.push(0..APP_END);
+        }
         if access.execute {
             for before in aftermath.changed.iter().filter(|mapping| !mapping.protection.execute) {
                 if matches!(before.kind, Kind::File { .. }) {

@@ -116,6 +116,11 @@ impl Mapping {
         Mapping { start: range.start, end: range.end, protection, shared: false, was_writable: protection.write, kind }
     }
 
+    /// Whether the program can never have stored anything there: a private file mapping that it cannot and could not write.
+    pub fn is_constant(&self) -> bool {
+        !self.shared && !self.was_writable && matches!(self.kind, Kind::File { .. })
+    }
+
     fn slice(&self, range: Range<u64>) -> Mapping {
         Mapping {
             start: range.start,

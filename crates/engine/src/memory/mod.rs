@@ -161,11 +161,7 @@ pub fn executable_until(address: u64) -> Option<u64> {
 /// Whether `range` lies in private file mappings that have never been writable: the program cannot have stored anything there.
 pub fn is_constant(range: Range<u64>) -> bool {
     let state = state();
-    state.map.is_covered(range.clone())
-        && state
-            .map
-            .overlapping(range)
-            .all(|mapping| !mapping.shared && !mapping.was_writable && matches!(mapping.kind, Kind::File { .. }))
+    state.map.is_covered(range.clone()) && state.map.overlapping(range).all(Mapping::is_constant)
 }
 
 /// Makes the shadow of `length` bytes from `start` zero, in all layers. Unmapped parts are skipped.
