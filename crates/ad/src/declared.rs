@@ -110,7 +110,9 @@ pub(crate) fn forget() {
 
 /// The process ends: writes the result.
 pub(crate) fn finish() {
-    let Some(State { declared, results, .. }) = state().take() else { return };
+    // They stay: the process may go on, and end once more.
+    let state = state();
+    let Some(State { declared, results, .. }) = state.as_ref() else { return };
     if let Err(error) = File::create(&declared.results).and_then(|file| results.write(file)) {
         report(&format!("cannot write {}: {error}", declared.results.display()));
     }

@@ -271,14 +271,25 @@ fn wake(address: u64, count: u64) {
 }
 
 /// Lets the tool finish, once, before the process ends. A child that borrows its parent's memory leaves the parent's tool alone.
-pub(crate) fn finish_process(context: &mut Context) {
-    static FINISHED: AtomicBool = AtomicBool::new(false);
+/// Returns whether it was this call that has done so.
+pub(crate) fn finish_process(context: &mut Context) -> bool {
     let borrows = !context.thread.is_null() && state(context).borrows_memory.get();
-    if !borrows && !FINISHED.swap(true, Ordering::SeqCst) {
+    let finishes = !borrows && !FINISHED.swap(true, Ordering::SeqCst);
+    if finishes {
         crate::lockstep::end("");
         crate::tool().process_exit(context);
     }
+    finishes
 }
+
+/// Takes [`finish_process`] back: the process goes on after all.
+pub(crate) fn resume_process(context: &mut Context) {
+    crate::tool().process_goes_on(context);
+    FINISHED.store(false, Ordering::SeqCst);
+}
+
+/// Whether the tool has been told that the process ends.
+static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Futexes whose owner has died.
 mod robust {

@@ -44,9 +44,12 @@ pub trait Tool: Send + Sync {
     /// Called in the child after `fork`, before application code continues; no other thread exists there.
     fn fork_child(&self, _context: &mut Context) {}
 
-    /// The process is about to end (`exit_group`, a fatal signal, `execve`). Called once, with the other threads possibly
-    /// still running.
+    /// The process is about to end (`exit_group`, a fatal signal, `execve`). Called once, and once more after
+    /// [`Tool::process_goes_on`], with the other threads possibly still running.
     fn process_exit(&self, _context: &mut Context) {}
+
+    /// What [`Tool::process_exit`] has announced does not come about: an `execve` has failed, and the process goes on.
+    fn process_goes_on(&self, _context: &mut Context) {}
 
     /// The engine has built a signal frame whose general registers lie at `gregs` (in the order of [`crate::context::Gpr`], 8 bytes each)
     /// and whose vector registers lie in an XSAVE image at `xsave`, and is about to enter the handler: put shadow registers

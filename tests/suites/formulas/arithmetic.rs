@@ -58,6 +58,12 @@ pub fn formulas() -> Vec<Formula> {
         formula("abs_by_and", &[-1.5, 0.75], "return clear_sign(x[0]) * clear_sign(x[1]);", |x| vec![-x[1], -x[0]]).with(
             "static REAL clear_sign(REAL a) { union { REAL r; BITS b; } u; u.r = a; u.b &= ~SIGN; return u.r; }",
         ),
+        formula("exec_that_fails", &[1.5, -0.75], "REAL y = x[0] * x[1]; replace_program(); return y * x[0];", |x| {
+            vec![2.0 * x[0] * x[1], x[0] * x[0]]
+        })
+        .with("#include <unistd.h>
+             static void replace_program(void) { static char big[1 << 20]; char *arguments[] = {(char *)\"true\", big, 0};
+                size_t i; for (i = 0; i + 1 < sizeof big; i++) big[i] = 'a'; execv(\"/bin/true\", arguments); }"),
         formula("constant_made_writable", &[1.5, -0.75], "REAL z = x[0] * x[1], before = 0, after; int i; for (i = 0; i < 3; i++) before += read_number();
              make_writable(); *(volatile REAL *)&number[8] = z; after = read_number(); *(volatile REAL *)&number[8] = 3; return after * before;", |x| {
             vec![9.0 * x[1], 9.0 * x[0]]

@@ -106,6 +106,9 @@ pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static
     /// The process ends.
     fn process_exit(&self) {}
 
+    /// The process goes on after all.
+    fn process_goes_on(&self) {}
+
     /// Whether a summary of losses is printed at exit.
     fn summarises(&self) -> bool;
 }
@@ -160,6 +163,10 @@ impl<M: Mode> Tool for Instrument<M> {
         if self.0.summarises() {
             summary::print();
         }
+    }
+
+    fn process_goes_on(&self, _context: &mut Context) {
+        self.0.process_goes_on();
     }
 
     fn signal_frame_saved(&self, context: &mut Context, frame: SignalFrame) {

@@ -125,6 +125,10 @@ impl Mode for Recording {
         state::finish();
     }
 
+    fn process_goes_on(&self) {
+        state::resume();
+    }
+
     fn summarises(&self) -> bool {
         !self.settings.quiet
     }

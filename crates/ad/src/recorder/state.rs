@@ -183,13 +183,20 @@ pub(super) fn fork_child(context: &mut Context) {
 
 /// Hands in the chunks of all threads and completes the tape.
 pub(super) fn finish() {
-    for thread in std::mem::take(&mut *threads()) {
+    for &thread in threads().iter() {
         // SAFETY: contexts of live threads are in the set. Another thread may still be recording: it then writes beyond what is handed
         // in here, in memory that stays allocated, until the process ends in a moment.
         let context = unsafe { &mut *(thread as *mut Context) };
         Thread::new(context).submit_chunk();
     }
     if let Err(error) = tape().finish() {
+        errors::tape_error(&error);
+    }
+}
+
+/// Takes [`finish`] back: threads get new chunks with their next records.
+pub(super) fn resume() {
+    if let Err(error) = tape().resume() {
         errors::tape_error(&error);
     }
 }

@@ -216,13 +216,17 @@ fn replace_program(context: &mut Context, number: i64, arguments: Arguments, loa
     if !loadable {
         return super::pass(context, number, arguments);
     }
-    thread::finish_process(context);
+    let finished = thread::finish_process(context);
     limits::hand_over();
     // The new program inherits the mask, in which even faults may be blocked.
     let before = mask::set_exactly(thread::state(context).signals.mask.get());
     // SAFETY: replaces this process's program, or fails.
     let value = unsafe { syscall(number, arguments) };
     mask::set_exactly(before);
+    if finished {
+        // Loadable, but for instance with too many arguments.
+        thread::resume_process(context);
+    }
     Outcome::Value(value)
 }
 
