@@ -37,9 +37,6 @@ const DIFFERENCE_TOLERANCE: f64 = 1e-7;
 /// Step of the difference quotient: with inputs of few bits the perturbed ones and their squares still are binary32 numbers.
 const STEP: f64 = 1.0 / 1024.0;
 
-/// `derivgrind check` runs a program several times for each input: not for each formula.
-const CHECKED_EVERY: usize = 3;
-
 /// Optimisation with AVX2 and FMA.
 const HASWELL: &str = "-O3 -march=haswell";
 
@@ -52,9 +49,7 @@ fn main() -> ExitCode {
             let reference = Arc::clone(&reference);
             let same = Arc::clone(&reference);
             suite.case(format!("table/{}", formulas[index].name), move || difference_quotient(&reference, index));
-            if index % CHECKED_EVERY == 0 {
-                suite.case(format!("check/{}", formulas[index].name), move || checked(&same, index));
-            }
+            suite.case(format!("check/{}", formulas[index].name), move || checked(&same, index));
         }
         for combination in combinations(language, formulas) {
             for index in 0..formulas.len() {
