@@ -63,13 +63,26 @@ pub struct Case {
     prepare: Prepare,
     words: Vec<String>,
     input: Vec<u8>,
+    environment: &'static [(&'static str, &'static str)],
+    ignored: Vec<&'static str>,
+    client: Option<&'static str>,
+    numbers_masked: bool,
 }
 
 impl Case {
     /// A case whose program is the first word: a path, or a command that is looked up.
     pub fn new(name: impl Into<String>, words: &[&str]) -> Self {
         let words = words.iter().map(|&word| word.to_owned()).collect();
-        Self { name: name.into(), prepare: Box::new(|_| Ok(())), words, input: Vec::new() }
+        Self {
+            name: name.into(),
+            prepare: Box::new(|_| Ok(())),
+            words,
+            input: Vec::new(),
+            environment: &[],
+            ignored: Vec::new(),
+            client: None,
+            numbers_masked: false,
+        }
     }
 
     /// The same with prepared files. It is called once for each run, with the same empty directory.
@@ -86,6 +99,35 @@ impl Case {
         self
     }
 
+    /// The same with environment variables beyond the usual ones.
+    #[must_use]
+    pub fn with_environment(mut self, variables: &'static [(&'static str, &'static str)]) -> Self {
+        self.environment = variables;
+        self
+    }
+
+    /// The same without looking at one of the files that it leaves: two native runs write different ones.
+    #[must_use]
+    pub fn ignoring(mut self, path: &'static str) -> Self {
+        self.ignored.push(path);
+        self
+    }
+
+    /// The same with a shell script that runs natively beside the program, as the client of a server that it brings to its end. What
+    /// the script prints is compared like the output of the program.
+    #[must_use]
+    pub fn with_client(mut self, script: &'static str) -> Self {
+        self.client = Some(script);
+        self
+    }
+
+    /// The same with all numbers and the space around them taken as equal: measured times, dates.
+    #[must_use]
+    pub fn masking_numbers(mut self) -> Self {
+        self.numbers_masked = true;
+        self
+    }
+
     /// Prepares `directory` and runs the program there, natively or in a mode of the tool.
     fn run(&self, directory: &Path, mode: Option<(Mode, &Path)>) -> Result<(Finished, Snapshot), Obstacle> {
         if directory.exists() {
@@ -97,9 +139,50 @@ impl Case {
         let (program, arguments) =
             self.words.split_first().ok_or_else(|| Obstacle::Failure("no program".to_owned()))?;
         let program = if program.contains('/') { program.into() } else { compiler::need(program)? };
-        let finished = process::run_with(command(&program, directory, mode).args(arguments), &self.input, LIMIT)?;
-        Ok((finished, Snapshot::of(directory)?))
+        let mut command = command(&program, directory, mode);
+        command.args(arguments).envs(self.environment.iter().copied());
+        let mut finished = std::thread::scope(|scope| {
+            let client = self.client.map(|script| scope.spawn(|| client(script, directory)));
+            let finished = process::run_with(&mut command, &self.input, LIMIT);
+            let answers = client.map(|client| client.join());
+            let mut finished = finished?;
+            match answers {
+                None => {}
+                Some(Ok(answers)) => finished.stdout.extend(answers?.stdout),
+                Some(Err(_)) => return Err(Obstacle::Failure("the client's thread failed".to_owned())),
+            }
+            Ok(finished)
+        })?;
+        if self.numbers_masked {
+            finished.stdout = mask_numbers(&finished.stdout);
+            finished.stderr = mask_numbers(&finished.stderr);
+        }
+        Ok((finished, Snapshot::of(directory)?.without(&self.ignored)))
     }
+}
+
+/// Runs the client of a server natively in its directory, to its end.
+fn client(script: &str, directory: &Path) -> Result<Finished, Obstacle> {
+    let mut command = process::command("/bin/sh", directory);
+    Ok(process::run_with(command.args(["-c", script]), &[], LIMIT)?.successful("the client")?)
+}
+
+/// Replaces each run of digits, points and space that holds a digit by `#`.
+fn mask_numbers(text: &[u8]) -> Vec<u8> {
+    let mut masked = Vec::with_capacity(text.len());
+    let in_number = |byte: &u8| byte.is_ascii_digit() || b". :".contains(byte);
+    let mut rest = text;
+    while let Some(first) = rest.first() {
+        let length = rest.iter().take_while(|byte| in_number(byte)).count();
+        if rest[..length].iter().any(u8::is_ascii_digit) {
+            masked.push(b'#');
+            rest = &rest[length..];
+        } else {
+            masked.push(*first);
+            rest = &rest[1..];
+        }
+    }
+    masked
 }
 
 /// The program itself, or the tool with the program.

@@ -13,9 +13,18 @@ pub struct Snapshot(BTreeMap<PathBuf, Entry>);
 
 #[derive(PartialEq)]
 enum Entry {
-    Directory { mode: u32 },
+    Directory {
+        mode: u32,
+    },
     Link(PathBuf),
-    File { mode: u32, content: Vec<u8> },
+    File {
+        mode: u32,
+        content: Vec<u8>,
+    },
+    /// A socket, a pipe, a device.
+    Special {
+        mode: u32,
+    },
 }
 
 impl Snapshot {
@@ -29,6 +38,8 @@ impl Snapshot {
                 Entry::Directory { mode }
             } else if data.is_symlink() {
                 Entry::Link(fs::read_link(path)?)
+            } else if !data.is_file() {
+                Entry::Special { mode }
             } else {
                 Entry::File { mode, content: fs::read(path)? }
             };
@@ -36,6 +47,13 @@ impl Snapshot {
             Ok(())
         })?;
         Ok(Self(entries))
+    }
+
+    /// The same without these files.
+    #[must_use]
+    pub fn without(mut self, paths: &[&str]) -> Self {
+        self.0.retain(|path, _| !paths.iter().any(|ignored| path == Path::new(ignored)));
+        self
     }
 
     /// What differs from the files of the native run, if anything.
@@ -70,7 +88,8 @@ fn visit(directory: &Path, action: &mut dyn FnMut(&Path) -> Result<()>) -> Resul
 pub fn set_times(directory: &Path) -> Result<()> {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let mut set = |path: &Path| -> Result<()> {
-        if !fs::symlink_metadata(path)?.is_symlink() {
+        let kind = fs::symlink_metadata(path)?;
+        if kind.is_file() || kind.is_dir() {
             File::open(path)?.set_modified(time)?;
         }
         Ok(())
