@@ -34,8 +34,8 @@ pub const LOOKUP_ENTRIES: usize = 1 << 16;
 pub const VECTOR_STATE_BYTES: usize = 4096;
 /// Offset of the component bitmap in an XSAVE image.
 pub(crate) const XSTATE_BV: usize = 512;
-/// Bytes that belong to the tool.
-pub const TOOL_BYTES: usize = 4096;
+/// Bytes that belong to the tool: a shadow register file for each shadow layer, and what else a mode has.
+pub const TOOL_BYTES: usize = 24 * 1024;
 
 /// Look-up table of one version: `negated[i] + address == 0` means that `code[i]` is the translation of `address`.
 /// Two arrays, so that the inlined look-up needs two registers only.

@@ -2,11 +2,11 @@
 
 use std::mem::offset_of;
 
-use derivgrind_engine::context::{Context, TOOL_BYTES};
+use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::context_memory;
 use iced_x86::MemoryOperand;
 
-use crate::instrument::{MODE_FIELDS, Thread};
+use crate::instrument::{MODE_FIELDS, MODE_FIELDS_END, Thread};
 use crate::ir::Format;
 use crate::rounding::pattern;
 
@@ -29,7 +29,7 @@ pub(super) struct Constants {
     pub kept: Lanes,
 }
 
-const _: () = assert!(MODE_FIELDS.is_multiple_of(32) && MODE_FIELDS + size_of::<Constants>() <= TOOL_BYTES);
+const _: () = assert!(MODE_FIELDS.is_multiple_of(32) && MODE_FIELDS + size_of::<Constants>() <= MODE_FIELDS_END);
 
 impl Constants {
     /// Those of a thread.

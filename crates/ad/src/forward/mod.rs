@@ -18,7 +18,7 @@ use derivgrind_engine::translate::{Emitter, Scratch};
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
-use crate::instrument::{ACTIVE, Instrument, Mode, Request, Restoring, SUSPENDED, Thread};
+use crate::instrument::{ACTIVE, Instrument, MOST_LAYERS, Mode, Request, Restoring, SUSPENDED, Thread, layers};
 use crate::ir::{BitOperation, Effect, Format, Place, Span};
 use crate::shadow;
 use constants::Constants;
@@ -27,17 +27,23 @@ use registers::Registers;
 use vector::{Vector, Width};
 
 /// How a program is run in forward mode.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Settings {
     /// No summary at exit.
     pub quiet: bool,
+    /// Number of directions, 1 to [`MOST_DIRECTIONS`]: each variable has a dot value in each of them.
+    pub directions: u32,
     /// Seed declared inputs and collect declared outputs. Without it, recording requests do nothing.
     pub declared: Option<Declared>,
 }
 
+/// Highest number of directions.
+pub const MOST_DIRECTIONS: usize = MOST_LAYERS;
+
 /// Forward mode.
 pub struct DotValues {
     quiet: bool,
+    directions: u32,
 }
 
 /// The tool that carries dot values along.
@@ -49,7 +55,7 @@ impl Forward {
         if let Some(declared) = settings.declared {
             declared::install(declared);
         }
-        Instrument(DotValues { quiet: settings.quiet })
+        Instrument(DotValues { quiet: settings.quiet, directions: settings.directions })
     }
 }
 
@@ -68,6 +74,10 @@ impl Mode for DotValues {
 
     type Carried = Registers;
 
+    fn layers(&self) -> u32 {
+        self.directions
+    }
+
     fn vectors_needed(steps: &[Step]) -> usize {
         match steps[0].operation.effect {
             Effect::Copy { target, source, bytes } => usize::from(moves_in_vectors(target, source, bytes)),
@@ -81,7 +91,9 @@ impl Mode for DotValues {
             return group.count;
         }
         if let Effect::Convert { to, target, source } = steps[0].operation.effect {
-            Vector::new(emitter, registers, index, to, Width::Scalar).convert(target, source);
+            for layer in layers() {
+                Vector::new(emitter, registers, index, layer, to, Width::Scalar).convert(target, source);
+            }
         }
         1
     }
@@ -112,7 +124,9 @@ impl Mode for DotValues {
                 Self::copy(emitter, index, target.advanced(offset), source.advanced(offset), half, registers)
             });
         }
-        Vector::new(emitter, registers, index, piece.0, piece.1).copy(target, source);
+        for layer in layers() {
+            Vector::new(emitter, registers, index, layer, piece.0, piece.1).copy(target, source);
+        }
         true
     }
 

@@ -8,6 +8,7 @@
 use derivgrind_engine::translate::{Emitter, registers};
 
 use crate::analysis::Step;
+use crate::instrument::layers;
 use crate::ir::{Effect, Format, Place, RealOperation};
 use crate::rounding::concerns;
 use crate::shadow;
@@ -92,7 +93,11 @@ impl Group {
 
     /// Emits the group.
     pub fn emit(&self, emitter: &mut Emitter<'_>, registers: &mut Registers, index: usize) {
-        let mut vector = self.vector(emitter, registers, index);
+        if layers().len() > 1 {
+            rounding::emit_directions(emitter, registers, index, self);
+            return;
+        }
+        let mut vector = self.vector(emitter, registers, index, 0);
         let result = self.compute(&mut vector);
         if concerns(self.operation) {
             rounding::emit(&mut vector, index, self, result);
@@ -100,19 +105,48 @@ impl Group {
         vector.store_dot(self.target, result);
     }
 
+    /// Emits the rule for all directions. Those of lanes that `kept` does not keep become zero.
+    pub fn emit_directions(
+        &self,
+        emitter: &mut Emitter<'_>,
+        registers: &mut Registers,
+        index: usize,
+        kept: Option<Source>,
+    ) {
+        for layer in layers() {
+            let mut vector = self.vector(emitter, registers, index, layer);
+            let result = self.compute(&mut vector);
+            if let Some(kept) = kept {
+                vector.update(Op::And, result, kept);
+            }
+            vector.store_dot(self.target, result);
+        }
+    }
+
     /// Emits the rule; the role that has the result is returned.
     pub fn compute(&self, vector: &mut Vector<'_, '_>) -> Scratch {
         self.rule()(self, vector)
     }
 
-    /// Vector code for the group.
+    /// Vector code for the group in one direction.
     pub fn vector<'e, 'a>(
         &self,
         emitter: &'e mut Emitter<'a>,
         registers: &'e mut Registers,
         index: usize,
+        layer: usize,
     ) -> Vector<'e, 'a> {
-        Vector::new(emitter, registers, index, self.format, self.width)
+        Vector::new(emitter, registers, index, layer, self.format, self.width)
+    }
+
+    /// The operation.
+    pub fn operation(&self) -> RealOperation {
+        self.operation
+    }
+
+    /// Where the first lane's result goes.
+    pub fn target(&self) -> Place {
+        self.target
     }
 
     /// The format of the lanes.

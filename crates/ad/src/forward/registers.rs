@@ -14,10 +14,19 @@ pub(crate) struct Registers {
     clock: u32,
 }
 
+/// Bytes of the shadow register file of a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The direction.
+    pub layer: usize,
+    /// Where in its shadow register file.
+    pub range: Range,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    /// Ranges of the shadow register file whose bytes are the lowest ones of the register.
-    holds: Vec<Range>,
+    /// What of shadow register files is in the lowest bytes of the register.
+    holds: Vec<Held>,
     /// When it was used last.
     used: u32,
     /// Used by the operation that is being emitted.
@@ -31,8 +40,12 @@ impl Registers {
     }
 
     /// The register that holds a range, pinned.
-    pub fn find(&mut self, range: Range) -> Option<usize> {
-        let holds = |held: &Range| held.offset == range.offset && held.bytes >= range.bytes;
+    pub fn find(&mut self, wanted: Held) -> Option<usize> {
+        let holds = |held: &Held| {
+            held.layer == wanted.layer
+                && held.range.offset == wanted.range.offset
+                && held.range.bytes >= wanted.range.bytes
+        };
         let found = self.slots.iter().position(|slot| slot.holds.iter().any(holds))?;
         self.pin(found);
         Some(found)
@@ -41,8 +54,8 @@ impl Registers {
     /// Whether the lower part of a span is in a register, but not all of it.
     pub fn holds_less(&self, span: Span) -> bool {
         let Some(range) = span.register() else { return false };
-        let held = self.slots.iter().flat_map(|slot| &slot.holds).filter(|held| held.offset == range.offset);
-        let widest = held.map(|held| held.bytes).max();
+        let held = self.slots.iter().flat_map(|slot| &slot.holds).filter(|held| held.range.offset == range.offset);
+        let widest = held.map(|held| held.range.bytes).max();
         widest.is_some_and(|widest| widest < range.bytes)
     }
 
@@ -79,23 +92,33 @@ impl Registers {
     }
 
     /// What the registers hold: for each the widest range.
-    pub fn held(&self) -> Vec<(usize, Range)> {
-        let widest = |slot: &Slot| slot.holds.iter().copied().max_by_key(|range| range.bytes);
+    pub fn held(&self) -> Vec<(usize, Held)> {
+        let widest = |slot: &Slot| slot.holds.iter().copied().max_by_key(|held| held.range.bytes);
         self.slots.iter().enumerate().filter_map(|(number, slot)| Some((number, widest(slot)?))).collect()
     }
 
     /// The register holds this range now, too.
-    pub fn hold(&mut self, number: usize, range: Range) {
-        self.slots[number].holds.push(range);
+    pub fn hold(&mut self, number: usize, held: Held) {
+        self.slots[number].holds.push(held);
     }
 
-    /// Shadow registers have been written: no register holds what they held.
+    /// Shadow registers have been written, in all directions: no register holds what they held.
     pub fn overwritten(&mut self, span: Span) {
-        let Some(range) = span.register() else { return };
+        if let Some(range) = span.register() {
+            self.forget(range, |_| true);
+        }
+    }
+
+    /// A range has been written in one direction.
+    pub fn overwritten_in(&mut self, written: Held) {
+        self.forget(written.range, |layer| layer == written.layer);
+    }
+
+    fn forget(&mut self, written: Range, in_layer: impl Fn(usize) -> bool) {
         let overlaps =
-            |held: &Range| held.offset < range.offset + range.bytes && range.offset < held.offset + held.bytes;
+            |held: Range| held.offset < written.offset + written.bytes && written.offset < held.offset + held.bytes;
         for slot in &mut self.slots {
-            slot.holds.retain(|held| !overlaps(held));
+            slot.holds.retain(|held| !(in_layer(held.layer) && overlaps(held.range)));
         }
     }
 }
@@ -105,8 +128,8 @@ mod tests {
     use super::*;
     use crate::ir::Place;
 
-    const fn range(offset: u16, bytes: u16) -> Range {
-        Range { offset, bytes }
+    const fn range(offset: u16, bytes: u16) -> Held {
+        Held { layer: 0, range: Range { offset, bytes } }
     }
 
     #[test]
@@ -121,6 +144,8 @@ mod tests {
         assert_eq!(registers.find(range(128, 32)), None);
         assert!(registers.holds_less(Span::new(Place::Register(128), 32)));
         assert!(!registers.holds_less(Span::new(Place::Register(128), 16)));
+        registers.overwritten_in(Held { layer: 1, ..range(140, 4) });
+        assert_eq!(registers.find(range(128, 16)), Some(first), "another direction");
         registers.overwritten(Span::new(Place::Register(140), 4));
         assert_eq!(registers.find(range(128, 8)), None);
     }

@@ -2,22 +2,24 @@
 //!
 //! Vector code looks whether an operand is large enough for one at all, which is rare. If so a helper decides, lane by lane.
 
+use std::cell::RefCell;
 use std::mem::offset_of;
+use std::rc::Rc;
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::memory::user;
-use derivgrind_engine::translate::{Condition, HelperNext};
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
 use iced_x86::Instruction;
 
-use crate::instrument::{Thread, constant_address, operand_address, read_shadow, read_value};
+use crate::instrument::{Thread, constant_address, layers, operand_address, read_shadow, read_value};
 use crate::ir::{Format, Place, Span};
-use crate::rounding::{has_value, pattern};
+use crate::rounding::{concerns, has_value, pattern};
 
 use super::constants::{Constants, by_format, constant};
 use super::real::Group;
 use super::registers::Registers;
 use super::vector::Scratch::{T, V};
-use super::vector::{Op, Scratch, Source, Vector};
+use super::vector::{self, Op, Scratch, Source, Vector};
 
 /// What the helper knows about the group. These live as long as the process: cached code refers to them.
 struct Site {
@@ -29,12 +31,77 @@ struct Site {
 
 /// Behind the code that computes the dot values of a sum or difference: makes those zero that belong to roundings.
 pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, result: Scratch) {
-    let Some(operands) = group.both_operands() else { return };
+    let Some(suspects) = suspects(vector, index, group) else { return };
+    let number = vector.keep_only(result);
+    emit_test(vector, index, group, &suspects);
+    let held = vector.held();
+    let emitter = vector.emitter();
+    let resume = emitter.asm().label();
+    let site = site(emitter, index, group);
+    let group = *group;
+    let cold = emitter.cold(move |emitter| {
+        emitter.call_helper_here(choose, std::ptr::from_ref(site) as u64);
+        // The helper leaves nothing in scratch registers: the result is computed once more, the others are loaded.
+        let mut registers = Registers::default();
+        let mut vector = group.vector(emitter, &mut registers, index, 0);
+        let result = group.compute(&mut vector);
+        vector.update(Op::And, result, kept());
+        vector.move_into(number, result);
+        for (number, held) in held {
+            vector.reload(number, held);
+        }
+        emitter.asm().jump(resume);
+    });
+    emitter.asm().jump_if(Condition::AboveOrEqual, cold);
+    emitter.asm().bind(resume);
+}
+
+/// Emits a group for several directions. The operands' values are looked at once, before anything is computed.
+pub(super) fn emit_directions(emitter: &mut Emitter<'_>, registers: &mut Registers, index: usize, group: &Group) {
+    let mut vector = group.vector(emitter, registers, index, 0);
+    let suspects = if concerns(group.operation()) { suspects(&mut vector, index, group) } else { None };
+    let Some(suspects) = suspects else {
+        group.emit_directions(emitter, registers, index, None);
+        return;
+    };
+    // What makes the operand reachable must not be on one of the two ways only.
+    vector.emitter().application_memory(index, 0);
+    emit_test(&mut vector, index, group, &suspects);
+    let resume = emitter.asm().label();
+    let site = site(emitter, index, group);
+    // What the other way leaves in registers is known when it has been emitted.
+    let held = Rc::new(RefCell::new(Vec::new()));
+    let (held_there, group) = (Rc::clone(&held), *group);
+    let cold = emitter.cold(move |emitter| {
+        emitter.call_helper_here(choose, std::ptr::from_ref(site) as u64);
+        group.emit_directions(emitter, &mut Registers::default(), index, Some(kept()));
+        vector::reload(emitter, held_there.take());
+        emitter.asm().jump(resume);
+    });
+    emitter.asm().jump_if(Condition::AboveOrEqual, cold);
+    group.emit_directions(emitter, registers, index, None);
+    emitter.asm().bind(resume);
+    *held.borrow_mut() = registers.held();
+}
+
+/// The mask that the helper leaves.
+fn kept() -> Source {
+    Source::Memory(constant(offset_of!(Constants, kept), 0))
+}
+
+fn site(emitter: &Emitter<'_>, index: usize, group: &Group) -> &'static Site {
+    let instruction = emitter.block().instructions()[index];
+    let operands = group.both_operands().unwrap_or([group.target(); 2]);
+    Box::leak(Box::new(Site { format: group.format(), lanes: group.count, operands, instruction }))
+}
+
+/// The operands whose values have to be looked at; `None` if there are none.
+fn suspects(vector: &mut Vector<'_, '_>, index: usize, group: &Group) -> Option<Vec<Place>> {
+    let operands = group.both_operands()?;
     // Without SSE4.2 there is no cheap test; processors without it are older than compilers that use such constants in vector code.
     if !vector.can_test() {
-        return;
+        return None;
     }
-    let format = group.format();
     let instruction = vector.emitter().block().instructions()[index];
     // If one operand is known to be passive, only that one can be such a constant; and if it is a constant, it can be looked at now.
     let any_passive = group.passive_operands() != [false, false];
@@ -45,13 +112,17 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
         .filter(|&(place, passive)| passive && has_value(place) && !is_no_rounding(&instruction, place, group))
         .map(|(place, _)| place)
         .collect();
-    let Some((&first, others)) = values.split_first() else { return };
-    let number = vector.keep_only(result);
+    (!values.is_empty()).then_some(values)
+}
+
+/// Tests whether an operand may be a rounding constant in a lane: not if the carry flag is set.
+fn emit_test(vector: &mut Vector<'_, '_>, index: usize, group: &Group, suspects: &[Place]) {
     vector.emitter().save_flags(index);
+    let format = group.format();
     let magnitudes = Source::Memory(constant(offset_of!(Constants, magnitudes), by_format(format)));
     let threshold = Source::Memory(constant(offset_of!(Constants, thresholds), by_format(format)));
-    let mut value = vector.value(first, T);
-    for &other in others {
+    let mut value = vector.value(suspects[0], T);
+    for &other in &suspects[1..] {
         // The union of the bits is at least as large as each of them.
         let other = vector.value(other, V);
         vector.op(Op::Or, T, value, other);
@@ -64,26 +135,6 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
     vector.test_all_ones(V);
     vector.release(T);
     vector.release(V);
-    let held = vector.held();
-    let emitter = vector.emitter();
-    let resume = emitter.asm().label();
-    let site: &'static Site = Box::leak(Box::new(Site { format, lanes: group.count, operands, instruction }));
-    let group = *group;
-    let cold = emitter.cold(move |emitter| {
-        emitter.call_helper_here(choose, std::ptr::from_ref(site) as u64);
-        // The helper leaves nothing in scratch registers: the result is computed once more, the others are loaded.
-        let mut registers = Registers::default();
-        let mut vector = group.vector(emitter, &mut registers, index);
-        let result = group.compute(&mut vector);
-        vector.update(Op::And, result, Source::Memory(constant(offset_of!(Constants, kept), 0)));
-        vector.move_into(number, result);
-        for (number, range) in held {
-            vector.reload(number, range);
-        }
-        emitter.asm().jump(resume);
-    });
-    emitter.asm().jump_if(Condition::AboveOrEqual, cold);
-    emitter.asm().bind(resume);
 }
 
 /// Whether an operand is in memory that nothing writes, and no lane of it is a rounding constant.
@@ -103,7 +154,7 @@ fn is_no_rounding(instruction: &Instruction, place: Place, group: &Group) -> boo
     })
 }
 
-/// Fills the mask: zeros in the lanes in which one operand is passive and a rounding constant.
+/// Fills the mask: zeros in the lanes in which one operand is passive in all directions and a rounding constant.
 fn choose(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `emit` pairs this helper with its site, and sites are never freed.
     let site = unsafe { &*(payload as *const Site) };
@@ -113,7 +164,11 @@ fn choose(context: &mut Context, payload: u64) -> HelperNext {
     let bytes = usize::from(site.format.bytes());
     let spans = site.operands.map(|place| Span::new(place, (site.lanes * bytes) as u16));
     let values = spans.map(|span| read_value(&thread, span, address));
-    let dots = spans.map(|span| read_shadow(&thread, span, address));
+    let mut dots = [[0; 4]; 2];
+    for (layer, k) in layers().flat_map(|layer| [(layer, 0), (layer, 1)]) {
+        let shadow = read_shadow(&thread, layer, spans[k], address);
+        dots[k].iter_mut().zip(shadow).for_each(|(all, word)| *all |= word);
+    }
     let mut kept = [0xff; 32];
     for lane in 0..site.lanes {
         let of =

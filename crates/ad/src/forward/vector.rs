@@ -7,12 +7,12 @@ use std::mem::offset_of;
 use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::instrument::{file, shadow_of, value_in_memory};
+use crate::instrument::{Shadow, file, value_in_memory};
 use crate::ir::{Format, Place, Span};
-use crate::shadow::{self, Range};
+use crate::shadow;
 
 use super::constants::{Constants, constant};
-use super::registers::Registers;
+use super::registers::{Held, Registers};
 
 /// How many lanes an instruction works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,24 +150,26 @@ pub(super) struct Vector<'e, 'a> {
     registers: &'e mut Registers,
     roles: [Option<Assigned>; Scratch::COUNT],
     index: usize,
+    layer: usize,
     format: Format,
     width: Width,
     avx: bool,
 }
 
 impl<'e, 'a> Vector<'e, 'a> {
-    /// For lanes of instruction `index`.
+    /// For lanes of instruction `index`, in one direction.
     pub fn new(
         emitter: &'e mut Emitter<'a>,
         registers: &'e mut Registers,
         index: usize,
+        layer: usize,
         format: Format,
         width: Width,
     ) -> Vector<'e, 'a> {
         registers.provide(emitter.scratch_vectors());
         registers.unpin_all();
         let roles = [None; Scratch::COUNT];
-        Vector { emitter, registers, roles, index, format, width, avx: registers::has_avx() }
+        Vector { emitter, registers, roles, index, layer, format, width, avx: registers::has_avx() }
     }
 
     /// The register of a role, for a new value.
@@ -219,12 +221,12 @@ impl<'e, 'a> Vector<'e, 'a> {
     }
 
     /// What the registers hold.
-    pub fn held(&self) -> Vec<(usize, Range)> {
+    pub fn held(&self) -> Vec<(usize, Held)> {
         self.registers.held()
     }
 
-    /// Loads a range of the shadow register file into a register by its number.
-    pub fn reload(&mut self, number: usize, range: Range) {
+    /// Loads what a register, by its number, holds of a shadow register file.
+    pub fn reload(&mut self, number: usize, Held { layer, range }: Held) {
         let (format, width) = match range.bytes {
             4 => (Format::Binary32, Width::Scalar),
             8 => (Format::Binary64, Width::Scalar),
@@ -233,7 +235,7 @@ impl<'e, 'a> Vector<'e, 'a> {
         };
         (self.format, self.width) = (format, width);
         let target = self.numbered(number);
-        self.move_to(target, Source::Memory(file(range.offset)));
+        self.move_to(target, Source::Memory(file(layer, range.offset)));
     }
 
     /// The emitter.
@@ -249,13 +251,18 @@ impl<'e, 'a> Vector<'e, 'a> {
     }
 
     /// The bytes of the lanes from `place` on, if they are in the shadow register file.
-    fn range(&self, place: Place) -> Option<Range> {
+    fn range(&self, place: Place) -> Option<Held> {
         let bytes = match self.width {
             Width::Scalar => self.format.bytes(),
             Width::Xmm => 16,
             Width::Ymm => 32,
         };
-        Span::new(place, bytes).register()
+        Some(Held { layer: self.layer, range: Span::new(place, bytes).register()? })
+    }
+
+    /// The shadow of a place.
+    fn shadow_of(&mut self, place: Place) -> MemoryOperand {
+        Shadow::of(self.emitter, self.index, place).in_layer(self.emitter, self.layer)
     }
 
     fn widened(&self, xmm: Register) -> Register {
@@ -360,7 +367,7 @@ impl<'e, 'a> Vector<'e, 'a> {
             return;
         }
         let register = self.own(target);
-        let memory = shadow_of(self.emitter, self.index, place);
+        let memory = self.shadow_of(place);
         self.move_to(register, Source::Memory(memory));
         if let (Some(range), Some(assigned)) = (range, &mut self.roles[target as usize]) {
             self.registers.hold(assigned.number, range);
@@ -373,7 +380,7 @@ impl<'e, 'a> Vector<'e, 'a> {
         let held = self.range(place).and_then(|range| self.registers.find(range));
         match held {
             Some(number) => Source::Register(self.numbered(number)),
-            None if self.avx => Source::Memory(shadow_of(self.emitter, self.index, place)),
+            None if self.avx => Source::Memory(self.shadow_of(place)),
             None => {
                 self.load_dot(spare, place);
                 self.source(spare)
@@ -383,13 +390,13 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     /// Stores dot values.
     pub fn store_dot(&mut self, place: Place, from: Scratch) {
-        let memory = shadow_of(self.emitter, self.index, place);
+        let memory = self.shadow_of(place);
         let register = self.source(from);
         let code = self.code(&STORE);
         self.push(code, &[Source::Memory(memory), register], None);
         let range = self.range(place);
         if let (Some(range), Some(Assigned { number, .. })) = (range, self.roles[from as usize]) {
-            self.registers.overwritten(Span::new(place, range.bytes));
+            self.registers.overwritten_in(range);
             self.registers.hold(number, range);
         }
     }
@@ -487,7 +494,7 @@ impl<'e, 'a> Vector<'e, 'a> {
     pub fn convert(&mut self, target: Place, source: Place) {
         self.zero(Scratch::A);
         let register = self.own(Scratch::A);
-        let from = shadow_of(self.emitter, self.index, source);
+        let from = self.shadow_of(source);
         let code = match (self.format, self.avx) {
             (Format::Binary64, true) => Code::VEX_Vcvtss2sd_xmm_xmm_xmmm32,
             (Format::Binary64, false) => Code::Cvtss2sd_xmm_xmmm32,
@@ -500,12 +507,12 @@ impl<'e, 'a> Vector<'e, 'a> {
     }
 }
 
-/// Loads ranges of the shadow register file into scratch registers, by their numbers: behind a helper, which leaves nothing in them.
-pub(super) fn reload(emitter: &mut Emitter<'_>, held: Vec<(usize, Range)>) {
+/// Loads what scratch registers, by their numbers, hold of shadow register files: behind a helper, which leaves nothing in them.
+pub(super) fn reload(emitter: &mut Emitter<'_>, held: Vec<(usize, Held)>) {
     let mut registers = Registers::default();
-    let mut vector = Vector::new(emitter, &mut registers, 0, Format::Binary64, Width::Scalar);
-    for (number, range) in held {
-        vector.reload(number, range);
+    let mut vector = Vector::new(emitter, &mut registers, 0, 0, Format::Binary64, Width::Scalar);
+    for (number, held) in held {
+        vector.reload(number, held);
     }
 }
 

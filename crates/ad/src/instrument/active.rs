@@ -10,8 +10,8 @@ use crate::analysis::passivity::Assumptions;
 use crate::analysis::{RegisterSet, Step, liveness, passivity};
 use crate::ir::{Effect, Ir, Place, Span};
 
-use super::layout::{Fields, field};
-use super::places::{clear, is_constant, load, pieces, pieces_of, shadow_of, store};
+use super::layout::{Fields, field, layers};
+use super::places::{Shadow, clear, is_constant, load, pieces, pieces_of, store};
 use super::{Mode, Restoring, SUSPENDED, bits, helpers, replay, strings, transfers};
 
 /// So many operations in a block make up for saving and restoring more registers.
@@ -33,7 +33,7 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
     let spare = if arithmetic >= SEVERAL { M::SPARE_VECTORS } else { 0 };
     let vectors = (vectors + spare).min(block.used().free_vector().count());
     let generals = steps.iter().map(generals_needed::<M>).max().unwrap_or(0);
-    emitter.reserve(generals, vectors);
+    emitter.reserve_with_layers(generals, vectors);
     let mut carried = M::Carried::default();
     let mut steps = &steps[..];
     for (index, instruction) in instructions.iter().enumerate() {
@@ -171,10 +171,12 @@ fn copy<M: Mode>(
         if M::copy(emitter, index, target, source, size, carried) {
             continue;
         }
-        let from = shadow_of(emitter, index, source);
-        let to = shadow_of(emitter, index, target);
-        load(emitter, register, from, size);
-        store(emitter, to, register, size);
+        let from = Shadow::of(emitter, index, source);
+        let to = Shadow::of(emitter, index, target);
+        for layer in layers() {
+            load(emitter, register, from.in_layer(emitter, layer), size);
+            store(emitter, to.in_layer(emitter, layer), register, size);
+        }
         M::overwritten(carried, Span::new(target, size));
     }
 }
@@ -202,22 +204,25 @@ fn lost(emitter: &mut Emitter<'_>, index: usize, source: Span, restoring: Option
     emitter.asm().bind(resume);
 }
 
-/// Sets ZF if all of the spans are passive. Uses the first scratch register; the application's flags must be saved.
+/// Sets ZF if all of the spans are passive, in all layers. Uses the first scratch register; the application's flags must be saved.
 pub(super) fn any_active(emitter: &mut Emitter<'_>, index: usize, spans: &[Span]) {
     let register = emitter.scratch(0);
-    let parts: Vec<(Place, u16)> = spans
-        .iter()
-        .flat_map(|span| pieces(span.bytes).map(|(offset, size)| (span.place.advanced(offset), size)))
-        .collect();
-    for (n, &(place, size)) in parts.iter().enumerate() {
-        let memory = shadow_of(emitter, index, place);
-        match (n, size) {
-            (0, _) => load(emitter, register, memory, size),
-            (_, 8) => emitter.asm().push2m(Code::Or_r64_rm64, register, memory),
-            _ => {
-                let other = emitter.scratch(1);
-                load(emitter, other, memory, size);
-                emitter.asm().push2(Code::Or_r64_rm64, register, other);
+    let mut first = true;
+    for span in spans {
+        let shadow = Shadow::of(emitter, index, span.place);
+        for layer in layers() {
+            for (offset, size) in pieces(span.bytes) {
+                let memory = shadow.advanced(offset).in_layer(emitter, layer);
+                match size {
+                    _ if first => load(emitter, register, memory, size),
+                    8 => emitter.asm().push2m(Code::Or_r64_rm64, register, memory),
+                    _ => {
+                        let other = emitter.scratch(1);
+                        load(emitter, other, memory, size);
+                        emitter.asm().push2(Code::Or_r64_rm64, register, other);
+                    }
+                }
+                first = false;
             }
         }
     }

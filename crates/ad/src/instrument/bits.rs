@@ -10,6 +10,7 @@ use crate::ir::{Address, BitOperand, BitOperation, Place, Span};
 use crate::shadow;
 
 use super::active::any_active;
+use super::layout::layers;
 use super::places::clear;
 use super::{Mode, Restoring, Thread, shadow_address};
 
@@ -112,13 +113,15 @@ fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
     let mut thread = Thread::new(context);
     thread.fields().bit_address = address;
     for (k, operand) in [Some(site.what.a), site.what.b].into_iter().enumerate() {
-        let (values, shadows) = match operand {
-            None => ([0; WORDS], [0; WORDS]),
-            Some(BitOperand::Immediate(value)) => ([value; WORDS], [0; WORDS]),
-            Some(BitOperand::Span(span)) => (read_value(&thread, span, address), read_shadow(&thread, span, address)),
+        thread.fields().bit_values[k] = match operand {
+            None => [0; WORDS],
+            Some(BitOperand::Immediate(value)) => [value; WORDS],
+            Some(BitOperand::Span(span)) => read_value(&thread, span, address),
         };
-        thread.fields().bit_values[k] = values;
-        thread.fields().bit_shadows[k] = shadows;
+        for layer in layers() {
+            thread.fields().bit_shadows[layer][k] =
+                operand.and_then(span_of).map_or([0; WORDS], |span| read_shadow(&thread, layer, span, address));
+        }
     }
     HelperNext::Resume
 }
@@ -130,22 +133,24 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     let address = thread.fields().bit_address;
     let target = site.what.target;
     let results = read_value(&thread, target, address);
-    let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows);
-    let mut new = [0; WORDS];
-    for word in 0..usize::from(target.bytes.div_ceil(8)) {
-        let lane = Lane {
-            a: values[0][word],
-            b: values[1][word],
-            result: results[word],
-            shadow_a: shadows[0][word],
-            shadow_b: shadows[1][word],
-        };
-        if lane.shadow_a | lane.shadow_b == 0 {
-            continue;
+    for layer in layers() {
+        let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows[layer]);
+        let mut new = [0; WORDS];
+        for word in 0..usize::from(target.bytes.div_ceil(8)) {
+            let lane = Lane {
+                a: values[0][word],
+                b: values[1][word],
+                result: results[word],
+                shadow_a: shadows[0][word],
+                shadow_b: shadows[1][word],
+            };
+            if lane.shadow_a | lane.shadow_b == 0 {
+                continue;
+            }
+            new[word] = M::trick(&mut thread, &lane, site.what.operation);
         }
-        new[word] = M::trick(&mut thread, &lane, site.what.operation);
+        write_shadow(&mut thread, layer, target, address, &new);
     }
-    write_shadow(&mut thread, target, address, &new);
     HelperNext::Resume
 }
 
@@ -154,16 +159,17 @@ fn before_exchange(context: &mut Context, payload: u64) -> HelperNext {
     let site = unsafe { site::<Exchange>(payload) };
     let address = operand_address(&site.instruction, context).unwrap_or(0);
     let mut thread = Thread::new(context);
-    let old = read_shadow(&thread, site.what.destination, address);
-    let mut new = [0; WORDS];
-    for (half, span) in site.what.source.into_iter().enumerate() {
-        if let Some(span) = span {
-            new[half] = read_shadow(&thread, span, address)[0];
+    thread.fields().bit_address = address;
+    for layer in layers() {
+        let old = read_shadow(&thread, layer, site.what.destination, address);
+        let mut new = [0; WORDS];
+        for (half, span) in site.what.source.into_iter().enumerate() {
+            if let Some(span) = span {
+                new[half] = read_shadow(&thread, layer, span, address)[0];
+            }
         }
+        thread.fields().bit_shadows[layer] = [old, new];
     }
-    let fields = thread.fields();
-    fields.bit_address = address;
-    fields.bit_shadows = [old, new];
     HelperNext::Resume
 }
 
@@ -173,14 +179,17 @@ fn after_exchange(context: &mut Context, payload: u64) -> HelperNext {
     let site = unsafe { site::<Exchange>(payload) };
     let stored = context.rflags & ZERO_FLAG != 0;
     let mut thread = Thread::new(context);
-    let (address, [old, new]) = (thread.fields().bit_address, thread.fields().bit_shadows);
-    if stored {
-        write_shadow(&mut thread, site.what.destination, address, &new);
-        return HelperNext::Resume;
-    }
-    for (half, span) in site.what.accumulator.into_iter().enumerate() {
-        if let Some(span) = span {
-            write_shadow(&mut thread, span, address, &[old[half], 0, 0, 0]);
+    let address = thread.fields().bit_address;
+    for layer in layers() {
+        let [old, new] = thread.fields().bit_shadows[layer];
+        if stored {
+            write_shadow(&mut thread, layer, site.what.destination, address, &new);
+            continue;
+        }
+        for (half, span) in site.what.accumulator.into_iter().enumerate() {
+            if let Some(span) = span {
+                write_shadow(&mut thread, layer, span, address, &[old[half], 0, 0, 0]);
+            }
         }
     }
     HelperNext::Resume
@@ -241,27 +250,27 @@ pub(crate) fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64;
     words(&bytes)
 }
 
-/// The shadow of a span as words; bytes beyond the span are zero.
-pub(crate) fn read_shadow(thread: &Thread<'_>, span: Span, operand: u64) -> [u64; WORDS] {
+/// The shadow of a span in a layer as words; bytes beyond the span are zero.
+pub(crate) fn read_shadow(thread: &Thread<'_>, layer: usize, span: Span, operand: u64) -> [u64; WORDS] {
     let mut bytes = [0; 8 * WORDS];
     let length = usize::from(span.bytes).min(bytes.len());
     match span.place {
-        Place::Register(offset) => bytes[..length].copy_from_slice(thread.shadow_file(offset, length)),
+        Place::Register(offset) => bytes[..length].copy_from_slice(thread.shadow_file(layer, offset, length)),
         Place::Memory { base, offset } => {
             let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
-            shadow_address::read(address, &mut bytes[..length]);
+            shadow_address::read_layer(layer, address, &mut bytes[..length]);
         }
     }
     words(&bytes)
 }
 
-fn write_shadow(thread: &mut Thread<'_>, span: Span, operand: u64, new: &[u64; WORDS]) {
+fn write_shadow(thread: &mut Thread<'_>, layer: usize, span: Span, operand: u64, new: &[u64; WORDS]) {
     let bytes: Vec<u8> = new.iter().flat_map(|word| word.to_le_bytes()).take(usize::from(span.bytes)).collect();
     match span.place {
-        Place::Register(offset) => thread.shadow_file_mut(offset, bytes.len()).copy_from_slice(&bytes),
+        Place::Register(offset) => thread.shadow_file_mut(layer, offset, bytes.len()).copy_from_slice(&bytes),
         Place::Memory { base, offset } => {
             let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
-            shadow_address::write(address, &bytes);
+            shadow_address::write_layer(layer, address, &bytes);
         }
     }
 }

@@ -3,8 +3,6 @@
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::HelperNext;
 
-use crate::shadow::TEMPORARY;
-
 use super::passive::FIRST_PATIENCE;
 use super::{PASSIVE, Thread, summary};
 
@@ -20,7 +18,7 @@ pub(super) fn lost(context: &mut Context, _: u64) -> HelperNext {
 /// Leaves for the passive version if all shadow registers are passive.
 pub(super) fn try_passive(context: &mut Context, _: u64) -> HelperNext {
     let mut thread = Thread::new(context);
-    let active = thread.shadow_file(0, usize::from(TEMPORARY)).iter().any(|&byte| byte != 0);
+    let active = thread.has_active_registers();
     let fields = thread.fields();
     fields.patience = if active { (2 * fields.patience).min(LONGEST_PATIENCE) } else { FIRST_PATIENCE };
     fields.countdown = fields.patience;

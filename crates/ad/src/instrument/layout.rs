@@ -1,11 +1,21 @@
-//! The tool's part of the per-thread context: the shadow register file, then fields that both modes have, then the mode's own.
+//! The tool's part of the per-thread context: the shadow register file, then fields that both modes have, then the mode's own, and at the end the shadow
+//! register files of further layers.
 
 use std::mem::offset_of;
 
 use derivgrind_engine::context::{Context, TOOL_BYTES};
+use derivgrind_engine::memory;
 use iced_x86::MemoryOperand;
 
 use crate::shadow;
+
+/// Highest number of shadow layers.
+pub(crate) const MOST_LAYERS: usize = memory::MOST_LAYERS as usize;
+
+/// The shadow layers that are in use, counted from 0: one in recording, in forward mode one for each direction.
+pub(crate) fn layers() -> std::ops::Range<usize> {
+    0..(memory::shadow_layers() as usize).max(1)
+}
 
 /// What cached code and helpers share, behind the shadow register file.
 #[repr(C)]
@@ -19,8 +29,8 @@ pub(crate) struct Fields {
     pub disabled: u64,
     /// Operands of a bit trick, between the helpers before and after the instruction.
     pub bit_values: [[u64; 4]; 2],
-    /// Their shadows.
-    pub bit_shadows: [[u64; 4]; 2],
+    /// Their shadows in each layer.
+    pub bit_shadows: [[[u64; 4]; 2]; MOST_LAYERS],
     /// Address of the memory operand of that bit trick.
     pub bit_address: u64,
 }
@@ -29,8 +39,20 @@ pub(crate) struct Fields {
 pub(super) const FIELDS: usize = (shadow::FILE_BYTES as usize).next_multiple_of(64);
 /// Offset of the mode's own fields in the tool's part.
 pub(crate) const MODE_FIELDS: usize = (FIELDS + size_of::<Fields>()).next_multiple_of(64);
+/// End of the mode's own fields: the shadow register files of the second and further layers begin.
+pub(crate) const MODE_FIELDS_END: usize = TOOL_BYTES - (MOST_LAYERS - 1) * FILE_STRIDE;
+/// From one of these to the next.
+const FILE_STRIDE: usize = (shadow::FILE_BYTES as usize).next_multiple_of(64);
 
-const _: () = assert!(MODE_FIELDS <= TOOL_BYTES);
+/// Where a layer's shadow register file begins in the tool's part.
+pub(crate) const fn file_start(layer: usize) -> usize {
+    match layer.checked_sub(1) {
+        None => 0,
+        Some(further) => MODE_FIELDS_END + further * FILE_STRIDE,
+    }
+}
+
+const _: () = assert!(MODE_FIELDS <= MODE_FIELDS_END && MODE_FIELDS_END.is_multiple_of(64));
 const _: () = assert!(offset_of!(Context, tool).is_multiple_of(64) && FIELDS.is_multiple_of(64));
 
 /// A field as an operand of cached code; `offset` from `offset_of!(Fields, ..)`.
@@ -38,7 +60,7 @@ pub(super) fn field(offset: usize) -> MemoryOperand {
     derivgrind_engine::translate::context_memory(offset_of!(Context, tool) + FIELDS + offset)
 }
 
-/// A place in the shadow register file as an operand of cached code.
-pub(crate) fn file(offset: u16) -> MemoryOperand {
-    derivgrind_engine::translate::context_memory(offset_of!(Context, tool) + usize::from(offset))
+/// A place in a layer's shadow register file as an operand of cached code.
+pub(crate) fn file(layer: usize, offset: u16) -> MemoryOperand {
+    derivgrind_engine::translate::context_memory(offset_of!(Context, tool) + file_start(layer) + usize::from(offset))
 }

@@ -27,8 +27,8 @@ use crate::ir::{BitOperation, Place, Span};
 use crate::math::{self, intercept};
 
 pub(crate) use bits::{operand_address, read_shadow, read_value};
-pub(crate) use layout::{MODE_FIELDS, file};
-pub(crate) use places::{constant_address, load, shadow_of, store, value_in_memory};
+pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, file, layers};
+pub(crate) use places::{Shadow, constant_address, load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
 pub(crate) use summary::lost_at;
 pub use thread::Thread;
@@ -58,6 +58,11 @@ pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static
     const SPARE_VECTORS: usize = 0;
     /// The mode's own client requests.
     const REQUESTS: &'static [Request];
+
+    /// Number of shadow layers.
+    fn layers(&self) -> u32 {
+        1
+    }
 
     /// What one effect leaves in scratch registers for the next one.
     type Carried: Default;
@@ -118,7 +123,7 @@ pub struct Instrument<M>(pub(crate) M);
 
 impl<M: Mode> Tool for Instrument<M> {
     fn shadow_layers(&self) -> u32 {
-        1
+        self.0.layers()
     }
 
     fn initial_version(&self) -> Version {
@@ -126,10 +131,11 @@ impl<M: Mode> Tool for Instrument<M> {
     }
 
     fn scratch(&self, version: Version) -> Scratch {
-        match version {
+        let Scratch { general, vector } = match version {
             ACTIVE | SUSPENDED => M::SCRATCH,
             _ => Scratch::default(),
-        }
+        };
+        Scratch { general: general + Emitter::layer_registers(), vector }
     }
 
     fn instrument(&self, block: &Block, version: Version, emitter: &mut Emitter<'_>) {

@@ -8,11 +8,15 @@ use derivgrind_engine::translate::{Block, Emitter};
 
 use crate::ir::{Effect, Ir, Span};
 
-use super::places::{clear, is_constant, pieces, shadow_of};
+use super::layout::layers;
+use super::places::{Shadow, clear, is_constant, pieces};
 use super::{ACTIVE, PASSIVE, strings, transfers};
 
 /// Emits the block.
 pub(super) fn emit(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
+    if ir.operations.iter().any(|operation| accesses_shadow_memory(&operation.effect)) {
+        emitter.reserve_with_layers(0, 0);
+    }
     let mut operations = ir.operations.iter().peekable();
     for index in 0..block.instructions().len() {
         let effects: Vec<Effect> = std::iter::from_fn(|| {
@@ -32,6 +36,12 @@ pub(super) fn emit(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitt
             emitter.copy(index);
         }
     }
+}
+
+/// Whether an effect is tested for, or clears shadow of memory: in blocks without such ones no scratch registers are needed.
+fn accesses_shadow_memory(effect: &Effect) -> bool {
+    let spans = effect.sources().into_iter().flatten().chain(effect.target());
+    matches!(effect, Effect::CompareExchange { .. }) || spans.into_iter().any(|span| span.place.is_memory())
 }
 
 /// Leaves for the active version if something active is read. All tests of an instruction come before its writes, so that it can start
@@ -55,9 +65,12 @@ fn emit_tests(block: &Block, index: usize, effects: &[Effect], emitter: &mut Emi
                 continue;
             }
             tested.push(span);
-            for (offset, size) in pieces(span.bytes) {
-                let memory = shadow_of(emitter, index, span.place.advanced(offset));
-                emitter.exit_if_nonzero(index, memory, usize::from(size), ACTIVE);
+            let shadow = Shadow::of(emitter, index, span.place);
+            for layer in layers() {
+                for (offset, size) in pieces(span.bytes) {
+                    let memory = shadow.advanced(offset).in_layer(emitter, layer);
+                    emitter.exit_if_nonzero(index, memory, usize::from(size), ACTIVE);
+                }
             }
         }
     }

@@ -1,18 +1,57 @@
 //! From places of the IR to operands of cached code.
 
 use derivgrind_engine::memory;
-use derivgrind_engine::translate::Emitter;
+use derivgrind_engine::translate::{Emitter, Layered};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use crate::ir::{Address, Place, Span};
 
-use super::layout::file;
+use super::layout::{file, layers};
 
-/// The shadow of a place, as seen by instruction `index`.
+/// The shadow of a place in the first layer, as seen by instruction `index`.
 pub(crate) fn shadow_of(emitter: &mut Emitter<'_>, index: usize, place: Place) -> MemoryOperand {
     match place {
-        Place::Register(offset) => file(offset),
+        Place::Register(offset) => file(0, offset),
         Place::Memory { base, offset } => in_memory(emitter, index, base, offset, true),
+    }
+}
+
+/// The shadow of a place in all layers. In memory there is one at a time, and it is valid until the instruction is executed or a helper is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shadow {
+    /// Offset in the shadow register files.
+    Register(u16),
+    /// In memory.
+    Memory(Layered),
+}
+
+impl Shadow {
+    /// As seen by instruction `index`.
+    pub fn of(emitter: &mut Emitter<'_>, index: usize, place: Place) -> Shadow {
+        match place {
+            Place::Register(offset) => Shadow::Register(offset),
+            Place::Memory { base, offset } => {
+                let first = in_memory(emitter, index, base, offset, true);
+                let operand = in_memory(emitter, index, base, offset, false);
+                Shadow::Memory(emitter.layered(operand, first))
+            }
+        }
+    }
+
+    /// Some bytes further on.
+    pub fn advanced(self, bytes: u16) -> Shadow {
+        match self {
+            Shadow::Register(offset) => Shadow::Register(offset + bytes),
+            Shadow::Memory(memory) => Shadow::Memory(memory.advanced(bytes.into())),
+        }
+    }
+
+    /// In one layer.
+    pub fn in_layer(&self, emitter: &Emitter<'_>, layer: usize) -> MemoryOperand {
+        match self {
+            Shadow::Register(offset) => file(layer, *offset),
+            Shadow::Memory(memory) => emitter.in_layer(memory, layer),
+        }
     }
 }
 
@@ -90,9 +129,12 @@ pub(super) fn store_zero(emitter: &mut Emitter<'_>, memory: MemoryOperand, bytes
 
 /// Makes a span passive.
 pub(super) fn clear(emitter: &mut Emitter<'_>, index: usize, span: Span) {
-    for (offset, size) in pieces(span.bytes) {
-        let memory = shadow_of(emitter, index, span.place.advanced(offset));
-        store_zero(emitter, memory, size);
+    let shadow = Shadow::of(emitter, index, span.place);
+    for layer in layers() {
+        for (offset, size) in pieces(span.bytes) {
+            let memory = shadow.advanced(offset).in_layer(emitter, layer);
+            store_zero(emitter, memory, size);
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use iced_x86::{Code, Instruction, InstructionInfoFactory, MemoryOperand, OpAcces
 use crate::ir::{Address, Place, Span};
 use crate::shadow;
 
-use super::layout::file;
-use super::places::{load, narrow, store};
+use super::layout::{file, layers};
+use super::places::{Shadow, load, narrow, store};
 
 /// Emits the second run, before the instruction itself. Bit k of `data` is set if operand k is data; the others keep their meaning.
 pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, data: u8, target: Span) {
@@ -23,6 +23,24 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, data: u8, target: Sp
     if changes_flags {
         emitter.save_flags(index);
     }
+    let shadow = (0..instruction.op_count())
+        .any(|operand| instruction.op_kind(operand) == OpKind::Memory && data & (1 << operand) != 0)
+        .then(|| MemoryShadow::of(emitter, index, &instruction));
+    for layer in layers() {
+        emit_layer(emitter, index, data, target, layer, shadow.as_ref());
+    }
+}
+
+/// The second run on one layer.
+fn emit_layer(
+    emitter: &mut Emitter<'_>,
+    index: usize,
+    data: u8,
+    target: Span,
+    layer: usize,
+    shadow: Option<&MemoryShadow>,
+) {
+    let instruction = emitter.block().instructions()[index];
     let mut copy = instruction;
     let mut scratch = Scratch::default();
     for operand in 0..instruction.op_count() {
@@ -32,7 +50,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, data: u8, target: Sp
                 let register = instruction.op_register(operand);
                 if is_data {
                     let substitute = scratch.substitute(emitter, register);
-                    load_shadow(emitter, register, substitute);
+                    load_shadow(emitter, layer, register, substitute);
                     copy.set_op_register(operand, substitute);
                 } else if is_written(&instruction, operand) {
                     // The mask of a gather: it must be there for the instruction itself afterwards.
@@ -41,12 +59,11 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, data: u8, target: Sp
                     copy.set_op_register(operand, substitute);
                 }
             }
-            OpKind::Memory if is_data => {
-                let memory = emitter.shadow_memory(index, 0);
-                copy = replace_memory(&copy, memory);
-            }
             OpKind::Memory => {
-                let memory = emitter.application_memory(index, 0);
+                let memory = match shadow {
+                    Some(shadow) if is_data => shadow.in_layer(emitter, layer),
+                    _ => emitter.application_memory(index, 0),
+                };
                 copy = replace_memory(&copy, memory);
             }
             _ => {}
@@ -54,7 +71,37 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, data: u8, target: Sp
     }
     emitter.asm().push(&copy);
     if let (Place::Register(offset), OpKind::Register) = (target.place, instruction.op0_kind()) {
-        store_shadow(emitter, offset, copy.op0_register(), target.bytes);
+        store_shadow(emitter, layer, offset, copy.op0_register(), target.bytes);
+    }
+}
+
+/// The shadow of the instruction's memory operand, which may have a vector of indices.
+enum MemoryShadow {
+    Scalar(Shadow),
+    /// The application's operand, and its shadow in the first layer.
+    Gathered(MemoryOperand, MemoryOperand),
+}
+
+impl MemoryShadow {
+    fn of(emitter: &mut Emitter<'_>, index: usize, instruction: &Instruction) -> MemoryShadow {
+        if instruction.memory_index().is_vector_register() {
+            return MemoryShadow::Gathered(emitter.application_memory(index, 0), emitter.shadow_memory(index, 0));
+        }
+        MemoryShadow::Scalar(Shadow::of(emitter, index, Place::Memory { base: Address::Operand, offset: 0 }))
+    }
+
+    fn in_layer(&self, emitter: &mut Emitter<'_>, layer: usize) -> MemoryOperand {
+        match *self {
+            MemoryShadow::Scalar(shadow) => shadow.in_layer(emitter, layer),
+            MemoryShadow::Gathered(_, first) if layer == 0 => first,
+            MemoryShadow::Gathered(operand, first) => {
+                // The index register is taken: the distance goes to the base.
+                let base = MemoryOperand::new(operand.base, Register::None, 1, 0, 0, false, Register::None);
+                let address = emitter.address_in_layer(base, layer);
+                let size = if operand.displacement == 0 { 0 } else { 8 };
+                MemoryOperand { base: address, displ_size: size, segment_prefix: Register::None, ..first }
+            }
+        }
     }
 }
 
@@ -78,9 +125,9 @@ impl Scratch {
     }
 }
 
-fn load_shadow(emitter: &mut Emitter<'_>, register: Register, substitute: Register) {
+fn load_shadow(emitter: &mut Emitter<'_>, layer: usize, register: Register, substitute: Register) {
     let Some(range) = shadow::of_register(register) else { return };
-    let memory = file(range.offset);
+    let memory = file(layer, range.offset);
     if register.is_gpr() {
         load(emitter, substitute.full_register(), memory, range.bytes);
     } else {
@@ -88,8 +135,8 @@ fn load_shadow(emitter: &mut Emitter<'_>, register: Register, substitute: Regist
     }
 }
 
-fn store_shadow(emitter: &mut Emitter<'_>, offset: u16, register: Register, bytes: u16) {
-    let memory = file(offset);
+fn store_shadow(emitter: &mut Emitter<'_>, layer: usize, offset: u16, register: Register, bytes: u16) {
+    let memory = file(layer, offset);
     if register.is_gpr() {
         store(emitter, memory, register.full_register(), bytes.min(8));
         return;
@@ -130,15 +177,18 @@ fn is_written(instruction: &Instruction, operand: u32) -> bool {
 fn masked_byte_store(emitter: &mut Emitter<'_>, instruction: &Instruction) {
     let (data, mask) = (instruction.op1_register(), instruction.op2_register());
     let substitute = emitter.scratch_vector(0);
-    load_shadow(emitter, data, substitute);
     emitter.put_aside(Register::RDI);
-    let stride = emitter.scratch(0);
-    emitter.asm().constant(stride, SHADOW_STRIDE);
-    let moved = MemoryOperand::new(Register::RDI, stride, 1, 0, 0, false, Register::None);
-    emitter.asm().lea(Register::RDI, moved);
+    let distance = emitter.scratch(0);
+    emitter.asm().constant(distance, SHADOW_STRIDE);
     let mut copy = *instruction;
     copy.set_op1_register(substitute);
     copy.set_op2_register(mask);
-    emitter.asm().push(&copy);
+    for layer in layers() {
+        load_shadow(emitter, layer, data, substitute);
+        // One layer further on.
+        let moved = MemoryOperand::new(Register::RDI, distance, 1, 0, 0, false, Register::None);
+        emitter.asm().lea(Register::RDI, moved);
+        emitter.asm().push(&copy);
+    }
     emitter.bring_back(Register::RDI);
 }

@@ -1,8 +1,10 @@
-//! Repeated string instructions: their shadow is moved or cleared by the same instruction, 2^43 further on.
+//! Repeated string instructions: their shadow is moved or cleared by the same instruction, further on by the distance of each layer.
 
 use derivgrind_engine::memory::SHADOW_STRIDE;
 use derivgrind_engine::translate::Emitter;
 use iced_x86::{MemoryOperand, Register};
+
+use super::layout::layers;
 
 /// `rep movs`: the shadow is moved like the data.
 pub(super) fn repeated_move(emitter: &mut Emitter<'_>, index: usize) {
@@ -14,9 +16,17 @@ pub(super) fn repeated_clear(emitter: &mut Emitter<'_>, index: usize) {
     run_on_shadow(emitter, index, &[Register::RDI], true);
 }
 
-/// Runs a repeated instruction with the given address registers moved to the shadow, and brings the registers back. Flags stay as they
-/// are.
+/// Runs a repeated instruction with the given address registers moved to the shadow, and brings the registers back, for each layer. Flags stay as
+/// they are.
 fn run_on_shadow(emitter: &mut Emitter<'_>, index: usize, addresses: &[Register], clear: bool) {
+    for layer in layers() {
+        run_on_layer(emitter, index, addresses, clear, (layer as u64 + 1) * SHADOW_STRIDE);
+    }
+    // RAX may have been one of the registers that hold them.
+    emitter.load_distances();
+}
+
+fn run_on_layer(emitter: &mut Emitter<'_>, index: usize, addresses: &[Register], clear: bool, distance: u64) {
     let instruction = emitter.block().instructions()[index];
     let changed: Vec<Register> = addresses.iter().copied().chain([Register::RCX, Register::RAX]).collect();
     // RAX may be a scratch register already.
@@ -24,7 +34,7 @@ fn run_on_shadow(emitter: &mut Emitter<'_>, index: usize, addresses: &[Register]
     for &register in &changed {
         emitter.put_aside(register);
     }
-    emitter.asm().constant(Register::RAX, SHADOW_STRIDE);
+    emitter.asm().constant(Register::RAX, distance);
     for &register in addresses {
         let moved = MemoryOperand::new(register, Register::RAX, 1, 0, 0, false, Register::None);
         emitter.asm().lea(register, moved);

@@ -3,12 +3,15 @@
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::xsave_layout;
 
-use super::layout::{FIELDS, Fields};
+use super::layout::{FIELDS, Fields, file_start, layers};
 use super::passive::FIRST_PATIENCE;
+use crate::shadow::{FILE_BYTES, TEMPORARY};
 
 /// Access to the shadow of application memory from helpers.
 pub(crate) mod shadow_address {
-    pub(crate) use derivgrind_engine::memory::user::{read_shadow as read, write_shadow as write};
+    pub(crate) use derivgrind_engine::memory::user::{
+        read_layer, read_shadow as read, write_layer, write_shadow as write,
+    };
 }
 
 /// The calling thread's state.
@@ -46,14 +49,29 @@ impl<'a> Thread<'a> {
         self.fields().patience = FIRST_PATIENCE;
     }
 
-    /// Bytes of the shadow register file.
-    pub fn shadow_file(&self, offset: u16, bytes: usize) -> &[u8] {
-        &self.context.tool[usize::from(offset)..usize::from(offset) + bytes]
+    /// Bytes of a layer's shadow register file.
+    pub fn shadow_file(&self, layer: usize, offset: u16, bytes: usize) -> &[u8] {
+        &self.context.tool[file_start(layer) + usize::from(offset)..][..bytes]
     }
 
-    /// Bytes of the shadow register file.
-    pub fn shadow_file_mut(&mut self, offset: u16, bytes: usize) -> &mut [u8] {
-        &mut self.context.tool[usize::from(offset)..usize::from(offset) + bytes]
+    /// Bytes of a layer's shadow register file.
+    pub fn shadow_file_mut(&mut self, layer: usize, offset: u16, bytes: usize) -> &mut [u8] {
+        &mut self.context.tool[file_start(layer) + usize::from(offset)..][..bytes]
+    }
+
+    /// Whether a shadow register is not passive, in any layer.
+    pub fn has_active_registers(&self) -> bool {
+        layers().any(|layer| self.shadow_file(layer, 0, TEMPORARY.into()).iter().any(|&byte| byte != 0))
+    }
+
+    /// Makes bytes of all layers' shadow register files passive.
+    pub fn clear_file(&mut self, offset: u16, bytes: u16) {
+        layers().for_each(|layer| self.shadow_file_mut(layer, offset, bytes.into()).fill(0));
+    }
+
+    /// Makes all registers passive.
+    pub fn clear_registers(&mut self) {
+        self.clear_file(0, FILE_BYTES);
     }
 
     /// The value of a YMM register.

@@ -6,9 +6,10 @@ use derivgrind_engine::tool::SignalFrame;
 use derivgrind_engine::translate::{Helper, HelperNext, xsave_layout};
 
 use crate::ir::StateTransfer;
-use crate::shadow::{self, FILE_BYTES, TEMPORARY};
+use crate::shadow;
 
-use super::{ACTIVE, PASSIVE, SUSPENDED, shadow_address};
+use super::layout::layers;
+use super::{ACTIVE, PASSIVE, SUSPENDED, Thread, shadow_address};
 
 /// Offsets in the legacy area (Intel SDM volume 1, section 10.5.1) and the header of an XSAVE image (section 13.4).
 const X87_AREA: u64 = 32;
@@ -30,7 +31,7 @@ pub(super) fn helper(transfer: StateTransfer) -> Helper {
         StateTransfer::FxRestore => |context, _| restore(context, SSE),
         StateTransfer::XRestore => |context, _| restore(context, requested(context)),
         StateTransfer::ClearAll => |context, _| {
-            context.tool[..usize::from(FILE_BYTES)].fill(0);
+            Thread::new(context).clear_registers();
             HelperNext::Resume
         },
     }
@@ -56,18 +57,19 @@ fn save(context: &mut Context, components: u64) -> HelperNext {
     HelperNext::Resume
 }
 
-fn save_to(context: &Context, image: u64, components: u64) {
-    // Stale shadow of an earlier use of this memory must not come to life.
-    shadow_address::write(image + X87_AREA, &[0; 128]);
-    if components & SSE != 0 {
-        for number in 0..REGISTERS {
-            shadow_address::write(image + XMM_AREA + 16 * u64::from(number), vector(context, number, 0));
-        }
-    }
-    if components & AVX != 0 {
-        let area = image + avx_offset();
-        for number in 0..REGISTERS {
-            shadow_address::write(area + 16 * u64::from(number), vector(context, number, 16));
+fn save_to(context: &mut Context, image: u64, components: u64) {
+    let thread = Thread::new(context);
+    for layer in layers() {
+        // Stale shadow of an earlier use of this memory must not come to life.
+        shadow_address::write_layer(layer, image + X87_AREA, &[0; 128]);
+        for (component, half, area) in [(SSE, 0, image + XMM_AREA), (AVX, 16, image + avx_offset())] {
+            if components & component == 0 {
+                continue;
+            }
+            for number in 0..REGISTERS {
+                let shadow = thread.shadow_file(layer, shadow::vector(number) + half, 16);
+                shadow_address::write_layer(layer, area + 16 * u64::from(number), shadow);
+            }
         }
     }
 }
@@ -80,16 +82,11 @@ fn avx_offset() -> u64 {
     }
 }
 
-fn vector(context: &Context, number: u16, half: u16) -> &[u8] {
-    let offset = usize::from(shadow::vector(number) + half);
-    &context.tool[offset..offset + 16]
-}
-
 fn restore(context: &mut Context, components: u64) -> HelperNext {
     let Some(image) = image_address(context) else { return HelperNext::Resume };
     let was_passive = context.version == PASSIVE;
     restore_from(context, image, components);
-    if was_passive && context.tool[..usize::from(TEMPORARY)].iter().any(|&byte| byte != 0) {
+    if was_passive && Thread::new(context).has_active_registers() {
         // The instruction, with this helper, is executed once more in the active version.
         context.version = ACTIVE;
         return HelperNext::Leave;
@@ -105,26 +102,29 @@ fn restore_from(context: &mut Context, image: u64, components: u64) {
         if components & component == 0 {
             continue;
         }
-        for number in 0..REGISTERS {
-            let mut bytes = [0; 16];
+        let mut thread = Thread::new(context);
+        for (layer, number) in layers().flat_map(|layer| (0..REGISTERS).map(move |number| (layer, number))) {
+            let shadow = thread.shadow_file_mut(layer, shadow::vector(number) + half, 16);
             // A component that is not present gets its initial value, which is passive. FXSAVE images have no such bits.
             if present & component != 0 || components == SSE {
-                shadow_address::read(image + area + 16 * u64::from(number), &mut bytes);
+                shadow_address::read_layer(layer, image + area + 16 * u64::from(number), shadow);
+            } else {
+                shadow.fill(0);
             }
-            let offset = usize::from(shadow::vector(number) + half);
-            context.tool[offset..offset + 16].copy_from_slice(&bytes);
         }
     }
 }
 
 /// Puts the shadow registers into the shadow of a signal frame; the handler starts with passive ones.
 pub(super) fn save_signal_frame(context: &mut Context, frame: SignalFrame) {
+    let mut thread = Thread::new(context);
     for (number, &address) in frame.general.iter().enumerate() {
-        let offset = usize::from(shadow::general(number as u16));
-        shadow_address::write(address, &context.tool[offset..offset + 8]);
+        for layer in layers() {
+            shadow_address::write_layer(layer, address, thread.shadow_file(layer, shadow::general(number as u16), 8));
+        }
     }
-    save_to(context, frame.xsave, SSE | AVX);
-    context.tool[..usize::from(FILE_BYTES)].fill(0);
+    save_to(thread.context_mut(), frame.xsave, SSE | AVX);
+    thread.clear_registers();
     if context.version != SUSPENDED {
         context.version = PASSIVE;
     }
@@ -132,9 +132,12 @@ pub(super) fn save_signal_frame(context: &mut Context, frame: SignalFrame) {
 
 /// Brings them back from there.
 pub(super) fn restore_signal_frame(context: &mut Context, frame: SignalFrame) {
+    let mut thread = Thread::new(context);
     for (number, &address) in frame.general.iter().enumerate() {
-        let offset = usize::from(shadow::general(number as u16));
-        shadow_address::read(address, &mut context.tool[offset..offset + 8]);
+        for layer in layers() {
+            let shadow = thread.shadow_file_mut(layer, shadow::general(number as u16), 8);
+            shadow_address::read_layer(layer, address, shadow);
+        }
     }
     restore_from(context, frame.xsave, SSE | AVX);
     if context.version != SUSPENDED {

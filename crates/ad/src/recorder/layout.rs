@@ -2,10 +2,10 @@
 
 use std::mem::offset_of;
 
-use derivgrind_engine::context::{Context, TOOL_BYTES};
+use derivgrind_engine::context::Context;
 use iced_x86::MemoryOperand;
 
-use crate::instrument::MODE_FIELDS;
+use crate::instrument::{MODE_FIELDS, MODE_FIELDS_END};
 
 /// What cached code and helpers share, behind the fields that both modes have.
 #[repr(C)]
@@ -33,7 +33,7 @@ pub(super) struct TapeFields {
     pub last_value: u64,
 }
 
-const _: () = assert!(MODE_FIELDS + size_of::<TapeFields>() <= TOOL_BYTES);
+const _: () = assert!(MODE_FIELDS + size_of::<TapeFields>() <= MODE_FIELDS_END);
 
 /// A field as an operand of cached code; `offset` from `offset_of!(TapeFields, ..)`.
 pub(super) fn tape_field(offset: usize) -> MemoryOperand {

@@ -27,7 +27,7 @@ pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, qui
 
 /// Runs a program in forward mode. Returns only if it could not be started.
 pub fn forward(program: &[OsString], debugging: &Debugging, declared: Option<Declared>, quiet: bool) -> Outcome {
-    let settings = forward::Settings { quiet: quiet || declared.is_some(), declared };
+    let settings = forward::Settings { quiet: quiet || declared.is_some(), directions: 1, declared };
     start(program, debugging, quiet, forward::tool(settings))
 }
 

@@ -33,8 +33,8 @@ pub const SHADOW_STRIDE: u64 = APP_END + 0x2_b000;
 pub const APP_START: u64 = 0x10000;
 /// Size of a page.
 pub const PAGE: u64 = 4096;
-/// Highest number of shadow layers: more would reach what the kernel maps for derivgrind itself.
-pub const MOST_LAYERS: u32 = 7;
+/// Highest number of shadow layers. They end at 9/8 of 2^46; the kernel maps derivgrind itself at two thirds of the address space, 4/3 of 2^46, and above.
+pub const MOST_LAYERS: u32 = 8;
 
 /// Why the address space cannot be set up.
 #[derive(Debug, thiserror::Error)]

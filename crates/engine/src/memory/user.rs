@@ -74,23 +74,38 @@ pub fn write_bytes(address: u64, bytes: &[u8]) -> Result<(), Fault> {
     if rest == 0 { Ok(()) } else { Err(Fault(address + (bytes.len() - rest) as u64)) }
 }
 
-/// Reads the first shadow layer of application memory. What is not mapped reads as passive.
-pub fn read_shadow(address: u64, into: &mut [u8]) {
+/// Reads a shadow layer of application memory, counted from 0. What is not mapped reads as passive.
+pub fn read_layer(layer: usize, address: u64, into: &mut [u8]) {
     into.fill(0);
-    if check_window(address, into.len()).is_ok() {
-        let from = (address + SHADOW_STRIDE) as *const u8;
+    if has_layer(layer) && check_window(address, into.len()).is_ok() {
+        let from = (address + (layer as u64 + 1) * SHADOW_STRIDE) as *const u8;
         // SAFETY: the destination is ours; the routine stops at a fault.
         unsafe { derivgrind_copy(into.as_mut_ptr(), from, into.len()) };
     }
 }
 
-/// Writes the first shadow layer of application memory, as far as it is mapped.
-pub fn write_shadow(address: u64, bytes: &[u8]) {
-    if check_window(address, bytes.len()).is_ok() {
-        let to = (address + SHADOW_STRIDE) as *mut u8;
+/// Writes a shadow layer of application memory, counted from 0, as far as it is mapped.
+pub fn write_layer(layer: usize, address: u64, bytes: &[u8]) {
+    if has_layer(layer) && check_window(address, bytes.len()).is_ok() {
+        let to = (address + (layer as u64 + 1) * SHADOW_STRIDE) as *mut u8;
         // SAFETY: the destination lies in the shadow range, which holds no Rust objects; the routine stops at a fault.
         unsafe { derivgrind_copy(to, bytes.as_ptr(), bytes.len()) };
     }
+}
+
+/// Reads the first shadow layer of application memory. What is not mapped reads as passive.
+pub fn read_shadow(address: u64, into: &mut [u8]) {
+    read_layer(0, address, into);
+}
+
+/// Writes the first shadow layer of application memory, as far as it is mapped.
+pub fn write_shadow(address: u64, bytes: &[u8]) {
+    write_layer(0, address, bytes);
+}
+
+/// Whether a shadow layer exists. The first one always does for code that uses shadow at all.
+fn has_layer(layer: usize) -> bool {
+    layer == 0 || layer < super::shadow_layers() as usize
 }
 
 /// Reads a zero-terminated string of at most `limit` bytes; `None` if it is longer.

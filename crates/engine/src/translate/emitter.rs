@@ -85,6 +85,8 @@ pub struct Emitter<'a> {
     copied: bool,
     pub(super) scratch_general: Vec<Register>,
     pub(super) scratch_vector: Vec<u8>,
+    /// Of the scratch registers, those for operands in further shadow layers: one for an address, others for distances.
+    pub(super) layer_scratch: Vec<Register>,
 }
 
 /// Translates `block` for `base`, the address at which the code will be put. Exits get numbers from `first_exit` on.
@@ -110,6 +112,7 @@ pub(crate) fn translate(
         copied: false,
         scratch_general: Vec::new(),
         scratch_vector: Vec::new(),
+        layer_scratch: Vec::new(),
     };
     emitter.note_state();
     let hooked = match hooks::hook_at(block.address) {

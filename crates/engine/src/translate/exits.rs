@@ -186,6 +186,7 @@ impl<'a> Emitter<'a> {
                 self.asm.store(spill_slot(register), register);
             }
         }
+        self.load_distances();
         if self.state.vectors {
             for (k, vector) in self.scratch_vector.clone().into_iter().enumerate() {
                 trampolines::store_vector(&mut self.asm, vector_slot(k), vector);
