@@ -62,7 +62,7 @@ impl LookupTable {
 #[repr(C, align(64))]
 pub struct Context {
     /// XSAVE image (standard format) of the application's vector state. XMM and YMM registers and MXCSR are always there while engine code
-    /// runs; the rest only if `complete_image` says so, else it is still in the processor, where engine code leaves it alone. See
+    /// runs, AVX-512 registers if the application uses them; the rest only if `complete_image` says so, else it is still in the processor, where engine code leaves it alone. See
     /// [`Context::vector_image`].
     pub vector_state: [u8; VECTOR_STATE_BYTES],
     /// Free for the tool: shadow registers, tape cursor.
@@ -81,6 +81,8 @@ pub struct Context {
     pub spill: [u64; 16],
     /// Application values of scratch vector registers, 64 bytes each.
     pub vector_spill: [[u64; 8]; 8],
+    /// Application value of a mask register that is put aside.
+    pub mask_spill: u64,
     /// Flags put aside inside a block.
     pub saved_flags: u64,
     /// Application target of the indirect branch being taken.
@@ -97,6 +99,8 @@ pub struct Context {
     pub upper_in_use: u8,
     /// Whether `vector_state` holds everything and is to be loaded as a whole.
     pub complete_image: u8,
+    /// Whether `vector_state` holds AVX-512 registers as well, because the application was seen to use them.
+    pub wide_image: u8,
     /// Version in which the thread runs.
     pub version: Version,
     /// The exit that led here plus one, to be linked to the block found.
@@ -137,6 +141,28 @@ impl Context {
             image[XSTATE_BV] |= 1;
         }
         image
+    }
+
+    /// The value of a vector register, extended with zeros.
+    pub fn vector_register(&self, number: usize) -> [u8; 64] {
+        /// Offset of the XMM registers.
+        const XMM: usize = 160;
+        let layout = crate::translate::xsave_layout();
+        let present = self.vector_state[XSTATE_BV];
+        let mut value = [0; 64];
+        let mut take = |component: u32, at: usize, from: usize, bytes: usize| {
+            if present & 1 << component != 0 {
+                value[at..at + bytes].copy_from_slice(&self.vector_state[from..from + bytes]);
+            }
+        };
+        if number < 16 {
+            take(1, 0, XMM + 16 * number, 16);
+            take(2, 16, layout.ymm_high + 16 * number, 16);
+            take(6, 32, layout.zmm_high + 32 * number, 32);
+        } else {
+            take(7, 0, layout.upper_zmm + 64 * (number - 16), 64);
+        }
+        value
     }
 
     /// Gives the application another vector and x87 state.

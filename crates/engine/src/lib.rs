@@ -103,7 +103,7 @@ pub fn run(command: &[OsString], options: &Options, tool: Box<dyn Tool>) -> Resu
     if options.lockstep {
         // Then the whole vector state is saved and restored, with the bits that say what is in its initial state: programs can see these
         // (in what XSAVE leaves on their stack).
-        translate::trampolines::widen();
+        translate::trampolines::save_everything();
     }
     let start = loader::load(command, &loader::Options::inherited())?;
     let context = context::current();

@@ -25,6 +25,7 @@ pub fn cases() -> Vec<Case> {
         own("generated-code", "gcc", "generated_code.c", &["-O2"], &[]),
         own("generated-code-own-page", "gcc", "generated_code.c", &["-O2"], &["own-page"]),
         own("instructions", "gcc", "instructions.c", &["-O1", "-fno-stack-protector"], &[]),
+        own("foreign-encodings", "gcc", "foreign_encodings.c", &["-O1"], &[]),
         own("plugin", "gcc", "plugin_host.c", &["-O2", "-ldl"], &["./plugin.so"]).prepared(|directory| {
             let source = compiler::programs();
             compiler::compile(

@@ -45,6 +45,9 @@ pub fn formulas() -> Vec<Formula> {
         formula("through_float", &[1.5, -0.75], "float a = (float)x[0], b = (float)x[1]; return (REAL)(a * b + a);", |x| {
             vec![x[1] + 1.0, x[0]]
         }),
+        formula("through_half", &[1.5, -0.75], "return (REAL)half((float)x[0] + 4096) * x[1] + x[0];", |_| vec![1.0, 4096.0]).with(
+            "static NOINLINE float half(float a) { __asm__(\"vcvtps2ph $0, %0, %0\\n\\tvcvtph2ps %0, %0\" : \"+x\"(a)); return a; }",
+        ),
         formula("through_int", &[1.5, 2.75], "int i = (int)x[1]; return x[0] * (REAL)i + x[1];", |x| vec![x[1].trunc(), 1.0]),
         formula("through_long", &[1.5, -3.75], "long i = (long)(x[1] * 2); return x[0] * (REAL)i;", |x| vec![(2.0 * x[1]).trunc(), 0.0]),
         formula("through_unsigned", &[1.5, 3.75], "unsigned long i = (unsigned long)x[1]; return x[0] * (REAL)i;", |x| {

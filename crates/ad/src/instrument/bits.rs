@@ -235,7 +235,7 @@ pub(crate) fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64;
         }
         Place::Register(offset) if offset < shadow::X87 => {
             let (number, within) = ((offset - shadow::VECTOR) / shadow::VECTOR_BYTES, offset % shadow::VECTOR_BYTES);
-            let register = thread.vector(usize::from(number));
+            let register = thread.context().vector_register(usize::from(number));
             let within = usize::from(within);
             into.copy_from_slice(&register[within..within + length]);
         }

@@ -1,7 +1,6 @@
 //! A thread's shadow registers and the fields beside them, as helpers see them.
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::translate::xsave_layout;
 
 use super::layout::{FIELDS, Fields, file_start, layers};
 use super::passive::FIRST_PATIENCE;
@@ -72,22 +71,6 @@ impl<'a> Thread<'a> {
     /// Makes all registers passive.
     pub fn clear_registers(&mut self) {
         self.clear_file(0, FILE_BYTES);
-    }
-
-    /// The value of a YMM register.
-    pub fn vector(&self, number: usize) -> [u8; 32] {
-        /// Offset of the XMM registers in an XSAVE image, and of the bits that say which components are present.
-        const XMM: usize = 160;
-        const XSTATE_BV: usize = 512;
-        const YMM_PRESENT: u8 = 4;
-        let image = &self.context.vector_state;
-        let mut value = [0; 32];
-        value[..16].copy_from_slice(&image[XMM + 16 * number..][..16]);
-        let high = xsave_layout().ymm_high;
-        if high != 0 && image[XSTATE_BV] & YMM_PRESENT != 0 {
-            value[16..].copy_from_slice(&image[high + 16 * number..][..16]);
-        }
-        value
     }
 
     /// Changes the `DG_DISABLE` counter and returns its previous value.

@@ -74,6 +74,8 @@ macro_rules! reals {
         // Conversions between formats, packed or of the low lane.
         (Cvtss2sd, CONVERT_LOW_64), (Vcvtss2sd, CONVERT_LOW_64), (Cvtsd2ss, CONVERT_LOW_32), (Vcvtsd2ss, CONVERT_LOW_32),
         (Cvtps2pd, CONVERT_64), (Vcvtps2pd, CONVERT_64), (Cvtpd2ps, CONVERT_32), (Vcvtpd2ps, CONVERT_32),
+        // Two bytes of shadow hold neither an index nor a useful dot value: a binary16 number is passive, in both directions.
+        (Vcvtps2ph, Class::Lossy), (Vcvtph2ps, Class::Lossy),
         // The derivative of rounding is zero almost everywhere; integers, masks and selectors are no real numbers.
         (Cvtsi2ss, Class::ClearLow(4)), (Vcvtsi2ss, Class::ClearLow(4)), (Cvtsi2sd, Class::ClearLow(8)), (Vcvtsi2sd, Class::ClearLow(8)),
         (Roundss, Class::ClearLow(4)), (Vroundss, Class::ClearLow(4)), (Roundsd, Class::ClearLow(8)), (Vroundsd, Class::ClearLow(8)),

@@ -129,7 +129,7 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     // A bit number in a register reaches beyond a memory operand.
     let beyond = matches!(lifter.instruction.mnemonic(), Btc | Btr | Bts) && target.place.is_memory();
     if target.bytes < 4 || beyond || matches!(bits.shift, Some(Shift { element: 2, .. })) {
-        return fallback::general_rule(lifter, true);
+        return fallback::without_entry(lifter);
     }
     let operation = match (bits.operation, &sources[..]) {
         (BitOperation::Or, [BitOperand::Span(_), BitOperand::Span(_)])

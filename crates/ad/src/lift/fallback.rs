@@ -6,16 +6,19 @@ use super::Lifter;
 use crate::ir::{Address, Effect, Place, Span};
 use crate::shadow;
 
+/// The rule for an instruction that is not in the tables.
+pub(super) fn without_entry(lifter: &mut Lifter<'_>) {
+    lifter.ir.by_default.push((lifter.position, lifter.instruction.code()));
+    general_rule(lifter, true);
+}
+
 /// Everything written becomes passive. With `lossy`, operands that are read are noted as lost if they are active.
 pub(super) fn general_rule(lifter: &mut Lifter<'_>, lossy: bool) {
     let info = lifter.factory.info(lifter.instruction).clone();
     let targets = written(lifter, &info);
-    if lossy {
-        lifter.ir.by_default.push((lifter.position, lifter.instruction.code()));
-        if !targets.is_empty() {
-            for source in read(lifter, &info) {
-                lifter.push(Effect::Lost { source });
-            }
+    if lossy && !targets.is_empty() {
+        for source in read(lifter, &info) {
+            lifter.push(Effect::Lost { source });
         }
     }
     for target in targets {
@@ -86,4 +89,41 @@ fn span_of(lifter: &Lifter<'_>, used: &UsedMemory) -> Option<Span> {
     };
     let offset = if explicit { 0 } else { i16::try_from(used.displacement() as i64).ok()? };
     (bytes > 0).then(|| Span::new(Place::Memory { base, offset }, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Code, Decoder, DecoderOptions};
+
+    use crate::ir::Effect;
+    use crate::lift::lift;
+
+    /// Effects of one instruction, and whether it has an entry.
+    fn lifted(bytes: &[u8]) -> (Code, Vec<Effect>, bool) {
+        let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+        let ir = lift(&[instruction]);
+        let known = ir.by_default.is_empty();
+        (instruction.code(), ir.operations.iter().map(|operation| operation.effect).collect(), known)
+    }
+
+    #[test]
+    fn encodings_of_amd_processors_have_no_entry_and_lose_what_they_read() {
+        let vfmaddpd = [0xc4, 0xe3, 0xf1, 0x69, 0xc2, 0x30];
+        let vpcmov = [0x8f, 0xe8, 0x78, 0xa2, 0xc1, 0x20];
+        let expected =
+            [(&vfmaddpd[..], Code::VEX_Vfmaddpd_xmm_xmm_xmm_xmmm128), (&vpcmov, Code::XOP_Vpcmov_xmm_xmm_xmmm128_xmm)];
+        for (bytes, code) in expected {
+            let (found, effects, known) = lifted(bytes);
+            assert_eq!((found, known), (code, false));
+            assert_eq!(effects.iter().filter(|effect| matches!(effect, Effect::Lost { .. })).count(), 3, "{code:?}");
+            assert!(matches!(effects.last(), Some(Effect::Clear { .. })), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn half_precision_is_known_and_loses_what_it_reads() {
+        let (code, effects, known) = lifted(&[0xc4, 0xe3, 0x79, 0x1d, 0xc1, 0x00]);
+        assert_eq!((code, known), (Code::VEX_Vcvtps2ph_xmmm64_xmm_imm8, true));
+        assert!(matches!(effects[..], [Effect::Lost { .. }, Effect::Clear { .. }]), "{effects:?}");
+    }
 }

@@ -23,6 +23,8 @@ use crate::shadow;
 pub(crate) enum Class {
     /// Written registers and memory become passive; no derivative is lost (comparisons, conversions to integer, rounding).
     Overwrite,
+    /// The same, but derivative information is lost: operands are noted as lost if they are active.
+    Lossy,
     /// The first operand receives the low bytes, at most this many, of the second; the rest of the register as its width demands.
     Move(u16),
     /// Elements are rearranged as a table says.
@@ -109,7 +111,7 @@ impl Lifter<'_> {
             return;
         }
         match self.class() {
-            None => fallback::general_rule(self, true),
+            None => fallback::without_entry(self),
             Some(class) => {
                 self.apply(class);
                 self.finish();
@@ -128,6 +130,7 @@ impl Lifter<'_> {
     fn apply(&mut self, class: &'static Class) {
         match class {
             Class::Overwrite => fallback::general_rule(self, false),
+            Class::Lossy => fallback::general_rule(self, true),
             Class::Move(bytes) => moves::lift(self, *bytes),
             Class::Shuffle(shuffle) => shuffles::lift(self, shuffle),
             Class::Replay(legacy, vex) => shuffles::replay(self, *legacy, *vex),

@@ -114,6 +114,9 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
                 restore_spilled_vector(context, k, usize::from(vector));
             }
         }
+        if let Some(mask) = entry.mask {
+            restore_mask(context, usize::from(mask));
+        }
         set_instruction_pointer(ucontext, trampolines::get().abandon);
         // As at every exit: the engine's own arithmetic must not trap.
         (*machine.fpregs).mxcsr = (*context).host_mxcsr;
@@ -175,7 +178,7 @@ unsafe fn save_vectors(context: *mut Context, image: *const u8) {
 /// # Safety
 /// `context` is the calling thread's.
 unsafe fn restore_spilled_vector(context: *mut Context, k: usize, vector: usize) {
-    let layout = *crate::translate::trampolines::xsave_layout();
+    let layout = *crate::translate::xsave_layout();
     // SAFETY: offsets within the image, as the processor reports them.
     unsafe {
         let spilled = (&raw const (*context).vector_spill[k]).cast::<u8>();
@@ -195,6 +198,22 @@ unsafe fn restore_spilled_vector(context: *mut Context, k: usize, vector: usize)
         components.write_unaligned(present);
     }
     const { assert!(offset_of!(Context, vector_state) % 64 == 0) };
+}
+
+/// # Safety
+/// `context` is the calling thread's.
+unsafe fn restore_mask(context: *mut Context, number: usize) {
+    const MASKS: u64 = 1 << 5;
+    let offset = crate::translate::xsave_layout().masks;
+    // SAFETY: offsets within the image, as the processor reports them; only AVX-512 code puts masks aside.
+    unsafe {
+        let state = (*context).vector_state.as_mut_ptr();
+        let components = state.add(XSTATE_BV).cast::<u64>();
+        let mut present = components.read_unaligned();
+        zero_if_absent(state, &mut present, MASKS, offset, 64);
+        components.write_unaligned(present);
+        state.add(offset + 8 * number).cast::<u64>().write_unaligned((*context).mask_spill);
+    }
 }
 
 /// A component that is not present has its initial value, zero, whatever its bytes are.

@@ -11,6 +11,7 @@ use super::exits::Exit;
 use super::operand::{self, Reach, context_memory};
 use super::registers::{self, RegisterSet, general, general_number};
 use super::trampolines::{self, VectorWidth};
+use super::vector_state;
 use crate::context::{Context, Gpr};
 use crate::hooks::{self, Hook};
 use crate::tool::{Tool, Version};
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) flags_saved: bool,
     /// A spilled register that belongs to one instruction only (its address), not to the whole block.
     pub(super) temporary: Option<Register>,
+    /// The mask register that is put aside.
+    pub(super) mask: Option<Register>,
     /// The register that stands in for the base of the present instruction's memory operand.
     pub(super) prepared: Option<Register>,
 }
@@ -38,6 +41,8 @@ pub(crate) struct Recovery {
     pub spilled: u16,
     pub vectors: bool,
     pub flags_saved: bool,
+    /// Number of the mask register that `context.mask_spill` holds.
+    pub mask: Option<u8>,
 }
 
 /// A translated block, ready to be put into the code cache.
@@ -194,6 +199,9 @@ impl<'a> Emitter<'a> {
         if let Some(register) = self.state.temporary {
             self.asm.load(register, spill_slot(register));
         }
+        if let Some(register) = self.state.mask {
+            self.asm.push2m(vector_state::mask_load(), register, mask_slot());
+        }
         for register in self.scratch_general.clone() {
             if self.state.spilled & (1 << register.number()) != 0 {
                 self.asm.load(register, spill_slot(register));
@@ -226,6 +234,7 @@ impl<'a> Emitter<'a> {
             spilled,
             vectors: self.state.vectors,
             flags_saved: self.state.flags_saved,
+            mask: self.state.mask.map(|register| register.number() as u8),
         });
     }
 
@@ -364,6 +373,27 @@ impl<'a> Emitter<'a> {
         self.note_state();
     }
 
+    /// Puts a mask register of the application aside. One at a time.
+    pub fn put_mask_aside(&mut self, register: Register) {
+        debug_assert!(self.state.mask.is_none());
+        self.save_mask(register);
+        self.state.mask = Some(register);
+        self.note_state();
+    }
+
+    pub(super) fn save_mask(&mut self, register: Register) {
+        let store = Instruction::with2(vector_state::mask_store(), mask_slot(), register);
+        self.asm.push(&store.expect("kmov takes memory and register"));
+    }
+
+    /// Brings back what [`Emitter::put_mask_aside`] has put aside.
+    pub fn bring_mask_back(&mut self) {
+        if let Some(register) = self.state.mask.take() {
+            self.asm.push2m(vector_state::mask_load(), register, mask_slot());
+            self.note_state();
+        }
+    }
+
     // --- flags ---
 
     /// Puts the application's status flags aside if they are live before instruction `index`; they come back with
@@ -429,6 +459,10 @@ pub(super) fn aside() -> MemoryOperand {
 pub(super) fn spill_slot(register: Register) -> MemoryOperand {
     let number = general_number(register).expect("only general registers are spilled here");
     context_memory(offset_of!(Context, spill) + 8 * number)
+}
+
+fn mask_slot() -> MemoryOperand {
+    context_memory(offset_of!(Context, mask_spill))
 }
 
 pub(super) fn vector_slot(k: usize) -> MemoryOperand {

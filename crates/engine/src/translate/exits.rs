@@ -195,6 +195,9 @@ impl<'a> Emitter<'a> {
         if let Some(register) = self.state.temporary {
             self.asm.store(spill_slot(register), register);
         }
+        if let Some(register) = self.state.mask {
+            self.save_mask(register);
+        }
         if let Some(register) = self.state.prepared {
             let instruction = self.block.instructions().iter().find(|i| i.ip() == self.address);
             let instruction = *instruction.expect("the prepared instruction is in the block");

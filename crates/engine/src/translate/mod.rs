@@ -12,6 +12,7 @@ mod null;
 mod operand;
 pub mod registers;
 pub(crate) mod trampolines;
+mod vector_state;
 
 pub use assembler::{Assembler, Condition, Label};
 pub use block::{Block, BlockEnd, Emulated, Fault, Scratch};
@@ -23,7 +24,7 @@ pub use liveness::STATUS_FLAGS;
 pub(crate) use liveness::flags_overwritten;
 pub use null::NullTool;
 pub use operand::{context_indexed, context_memory, memory, replace_memory};
-pub use trampolines::{XsaveLayout, xsave_layout};
+pub use vector_state::{XsaveLayout, xsave_layout};
 
 pub(crate) use emitter::{LookupSite, Recovery, translate};
 pub(crate) use exits::{Exit, ExitKind};

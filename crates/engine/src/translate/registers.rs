@@ -72,6 +72,11 @@ pub fn has_avx() -> bool {
     super::trampolines::vector_width() != super::trampolines::VectorWidth::Xmm
 }
 
+/// Whether the application uses AVX-512: then vector registers have 64 bytes, and there are 32 of them.
+pub fn has_avx512() -> bool {
+    super::trampolines::vector_width() == super::trampolines::VectorWidth::Zmm
+}
+
 /// Hardware number of the general register that `register` is a part of.
 pub fn general_number(register: Register) -> Option<usize> {
     register.is_gpr().then(|| register.full_register().number())
@@ -95,6 +100,11 @@ pub fn xmm(number: usize) -> Register {
 /// The YMM register with this hardware number.
 pub fn ymm(number: usize) -> Register {
     Register::YMM0 + number as u32
+}
+
+/// The ZMM register with this hardware number.
+pub fn zmm(number: usize) -> Register {
+    Register::ZMM0 + number as u32
 }
 
 /// The 32-bit form of a 64-bit general register.

@@ -10,7 +10,8 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use super::assembler::{Assembler, Condition, Label};
 use super::operand::context_memory;
 use super::registers::{general, xmm, ymm};
-use crate::context::{Context, XSTATE_BV};
+use super::vector_state;
+use crate::context::Context;
 
 /// Entry points of the generated code.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +23,8 @@ pub(crate) struct Trampolines {
     pub exit: u64,
     /// Returns from `enter` without saving: the context already holds the application's state.
     pub abandon: u64,
-    /// A byte that says whether the application uses AVX-512.
-    wide: u64,
+    /// A byte that says what has to be saved at exits, a [`Saving`].
+    saving: u64,
     /// End of the trampolines.
     pub end: u64,
 }
@@ -39,6 +40,18 @@ pub(crate) enum VectorWidth {
 impl VectorWidth {
     /// Bytes of a spill slot.
     pub const SLOT: usize = 64;
+}
+
+/// What exits save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Saving {
+    /// XMM or YMM registers.
+    Narrow = 0,
+    /// AVX-512 registers, too.
+    Wide = 1,
+    /// All that XSAVE saves, with the bits that say what is in its initial state.
+    Whole = 2,
 }
 
 static TRAMPOLINES: OnceLock<Trampolines> = OnceLock::new();
@@ -58,16 +71,17 @@ fn saved_components() -> u32 {
     leaf.eax & LEGACY_TO_AVX512
 }
 
-/// Whether the application has been seen to use AVX-512. `cpuid` hides it, so only programs built for this very processor do.
-fn wide() -> Option<&'static AtomicU8> {
-    let address = TRAMPOLINES.get()?.wide;
+/// What exits save.
+fn saving() -> Option<&'static AtomicU8> {
+    let address = TRAMPOLINES.get()?.saving;
     // SAFETY: `install` has put a byte for this at the end of the trampolines, which live as long as the process.
     Some(unsafe { AtomicU8::from_ptr(address as *mut u8) })
 }
 
 /// The vector width, as far as the operating system has enabled it and the application uses it.
 pub(crate) fn vector_width() -> VectorWidth {
-    if wide().is_some_and(|wide| wide.load(Ordering::Relaxed) != 0) {
+    let wide = saving().is_some_and(|saving| saving.load(Ordering::Relaxed) != Saving::Narrow as u8);
+    if wide && is_x86_feature_detected!("avx512f") {
         VectorWidth::Zmm
     } else if is_x86_feature_detected!("avx") {
         VectorWidth::Ymm
@@ -77,9 +91,19 @@ pub(crate) fn vector_width() -> VectorWidth {
 }
 
 /// From now on AVX-512 registers are part of the application's state. Returns whether that is new: then what has been translated before
-/// must not be used any more.
+/// must not be used any more. On a processor without AVX-512 nothing changes; the instruction raises its signal.
 pub(crate) fn widen() -> bool {
-    wide().is_some_and(|wide| wide.swap(1, Ordering::SeqCst) == 0)
+    let change = |saving: &AtomicU8| {
+        saving.compare_exchange(Saving::Narrow as u8, Saving::Wide as u8, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    };
+    is_x86_feature_detected!("avx512f") && saving().is_some_and(change)
+}
+
+/// From now on exits save everything. To be called before anything is translated.
+pub(crate) fn save_everything() {
+    if let Some(saving) = saving() {
+        saving.store(Saving::Whole as u8, Ordering::SeqCst);
+    }
 }
 
 /// Stores a whole vector register.
@@ -110,18 +134,18 @@ fn vector_move(number: u8, store: bool) -> (Code, Register) {
 pub(crate) fn install(base: u64) -> Vec<u8> {
     let components = saved_components();
     let mut asm = Assembler::new(base);
-    let wide = asm.label();
+    let saving = asm.label();
     let enter = asm.address();
     emit_enter(&mut asm, components);
     let exit = asm.address();
-    emit_exit(&mut asm, components, wide);
+    emit_exit(&mut asm, components, saving);
     let abandon = asm.address();
     emit_return(&mut asm);
-    asm.bind(wide);
-    let wide = asm.address();
-    asm.bytes(&[0]);
+    asm.bind(saving);
+    let saving = asm.address();
+    asm.bytes(&[Saving::Narrow as u8]);
     let end = asm.address();
-    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, wide, end });
+    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, saving, end });
     asm.finish()
 }
 
@@ -136,10 +160,12 @@ fn emit_enter(asm: &mut Assembler, components: u32) {
     push_context(asm, offset_of!(Context, host_rsp));
     asm.store(context_memory(offset_of!(Context, host_rsp)), Register::RSP);
     // `context.jump` was set before, so that a signal that comes meanwhile finds the block that is about to be run.
-    let (whole, loaded) = (asm.label(), asm.label());
+    let (whole, wide, loaded) = (asm.label(), asm.label(), asm.label());
     compare_byte(asm, offset_of!(Context, complete_image));
     asm.jump_if(Condition::NotEqual, whole);
-    load_vectors(asm);
+    compare_byte(asm, offset_of!(Context, wide_image));
+    asm.jump_if(Condition::NotEqual, wide);
+    vector_state::load(asm);
     asm.bind(loaded);
     push_context(asm, offset_of!(Context, rflags));
     asm.push(&Instruction::with(Code::Popfq));
@@ -153,9 +179,15 @@ fn emit_enter(asm: &mut Assembler, components: u32) {
     component_mask(asm, components);
     with_context(asm, Code::Xrstor64_mem, offset_of!(Context, vector_state));
     asm.jump(loaded);
+
+    asm.bind(wide);
+    if is_x86_feature_detected!("avx512f") {
+        vector_state::load_wide(asm);
+    }
+    asm.jump(loaded);
 }
 
-fn emit_exit(asm: &mut Assembler, components: u32, wide: Label) {
+fn emit_exit(asm: &mut Assembler, components: u32, saving: Label) {
     for number in 0..16 {
         asm.store(general_slot(number), general(number));
     }
@@ -167,14 +199,24 @@ fn emit_exit(asm: &mut Assembler, components: u32, wide: Label) {
     // Host code expects the direction flag clear, and an alignment check by the application's choice would be its end.
     asm.push(&Instruction::with1(Code::Pushq_imm8, 2).expect("push takes an immediate"));
     asm.push(&Instruction::with(Code::Popfq));
-    let (whole, saved) = (asm.label(), asm.label());
-    asm.compare_byte_at(wide, 0);
-    asm.jump_if(Condition::NotEqual, whole);
-    store_vectors(asm);
+    let (more, whole, saved) = (asm.label(), asm.label(), asm.label());
+    asm.compare_byte_at(saving, Saving::Narrow as u8);
+    asm.jump_if(Condition::NotEqual, more);
+    store_byte(asm, offset_of!(Context, wide_image), 0);
+    vector_state::store(asm);
     asm.bind(saved);
     // The engine's own arithmetic must neither trap nor round as the application has it.
     with_context(asm, Code::Ldmxcsr_m32, offset_of!(Context, host_mxcsr));
     emit_return(asm);
+
+    asm.bind(more);
+    asm.compare_byte_at(saving, Saving::Whole as u8);
+    asm.jump_if(Condition::Equal, whole);
+    store_byte(asm, offset_of!(Context, wide_image), 1);
+    if is_x86_feature_detected!("avx512f") {
+        vector_state::store_wide(asm);
+    }
+    asm.jump(saved);
 
     asm.bind(whole);
     store_byte(asm, offset_of!(Context, complete_image), 1);
@@ -194,88 +236,13 @@ fn emit_return(asm: &mut Assembler) {
     asm.push(&Instruction::with(Code::Retnq));
 }
 
-/// Offsets in the legacy area of an XSAVE image (Intel SDM volume 1, table 10-2).
-const MXCSR: usize = 24;
-const XMM: usize = 160;
-/// The component bits of SSE and AVX.
-const SSE_AND_AVX: i32 = 6;
-
-/// Stores XMM or YMM registers and MXCSR in the image. This is several times faster than XSAVE, and x87 registers can stay where they are.
-fn store_vectors(asm: &mut Assembler) {
-    with_context(asm, Code::Stmxcsr_m32, image(MXCSR));
-    asm.store_constant(context_memory(image(XSTATE_BV)), SSE_AND_AVX);
-    let avx = is_x86_feature_detected!("avx");
-    let code = if avx { Code::VEX_Vmovups_xmmm128_xmm } else { Code::Movups_xmmm128_xmm };
-    for number in 0..16 {
-        let slot = context_memory(image(XMM + 16 * number));
-        asm.push(&Instruction::with2(code, slot, xmm(number)).expect("move takes memory and register"));
-    }
-    if !avx {
-        return;
-    }
-    let high = xsave_layout().ymm_high;
-    for number in 0..16 {
-        let slot = context_memory(image(high + 16 * number));
-        let store = Instruction::with3(Code::VEX_Vextractf128_xmmm128_ymm_imm8, slot, ymm(number), 1);
-        asm.push(&store.expect("vextractf128 takes memory, register and constant"));
-        if number > 0 {
-            let or = Instruction::with3(Code::VEX_Vorps_ymm_ymm_ymmm256, ymm(0), ymm(0), ymm(number));
-            asm.push(&or.expect("vorps takes registers"));
-        }
-    }
-    let upper = Instruction::with3(Code::VEX_Vextractf128_xmmm128_ymm_imm8, xmm(0), ymm(0), 1);
-    asm.push(&upper.expect("vextractf128 takes registers and constant"));
-    asm.push2(Code::VEX_Vptest_xmm_xmmm128, xmm(0), xmm(0));
-    let set = Instruction::with1(Code::Setne_rm8, context_memory(offset_of!(Context, upper_in_use)));
-    asm.push(&set.expect("setne takes memory"));
-    asm.push(&Instruction::with(Code::VEX_Vzeroupper));
-}
-
-/// Loads what [`store_vectors`] has stored. Upper halves that are all zero are left in the state of `vzeroupper`, since legacy SSE code is slow
-/// on many processors while they are not.
-fn load_vectors(asm: &mut Assembler) {
-    let avx = is_x86_feature_detected!("avx");
-    if avx {
-        let (narrow, loaded) = (asm.label(), asm.label());
-        compare_byte(asm, offset_of!(Context, upper_in_use));
-        asm.jump_if(Condition::Equal, narrow);
-        load_xmm(asm, Code::VEX_Vmovups_xmm_xmmm128);
-        let high = xsave_layout().ymm_high;
-        for number in 0..16 {
-            let slot = context_memory(image(high + 16 * number));
-            let code = Code::VEX_Vinsertf128_ymm_ymm_xmmm128_imm8;
-            let insert = Instruction::with4(code, ymm(number), ymm(number), slot, 1);
-            asm.push(&insert.expect("vinsertf128 takes registers, memory and constant"));
-        }
-        asm.jump(loaded);
-        asm.bind(narrow);
-        asm.push(&Instruction::with(Code::VEX_Vzeroupper));
-        load_xmm(asm, Code::Movups_xmm_xmmm128);
-        asm.bind(loaded);
-    } else {
-        load_xmm(asm, Code::Movups_xmm_xmmm128);
-    }
-    with_context(asm, Code::Ldmxcsr_m32, image(MXCSR));
-}
-
-fn load_xmm(asm: &mut Assembler, code: Code) {
-    for number in 0..16 {
-        asm.push2m(code, xmm(number), context_memory(image(XMM + 16 * number)));
-    }
-}
-
-/// Offset in the context of a byte of the image.
-fn image(offset: usize) -> usize {
-    offset_of!(Context, vector_state) + offset
-}
-
 fn component_mask(asm: &mut Assembler, components: u32) {
     asm.constant(Register::RAX, u64::from(components));
     asm.constant(Register::RDX, 0);
 }
 
 /// An instruction with one memory operand in the context.
-fn with_context(asm: &mut Assembler, code: Code, offset: usize) {
+pub(super) fn with_context(asm: &mut Assembler, code: Code, offset: usize) {
     asm.push(&Instruction::with1(code, context_memory(offset)).expect("code takes memory"));
 }
 
@@ -284,7 +251,7 @@ fn push_context(asm: &mut Assembler, offset: usize) {
 }
 
 /// `cmp byte context, 0`
-fn compare_byte(asm: &mut Assembler, offset: usize) {
+pub(super) fn compare_byte(asm: &mut Assembler, offset: usize) {
     let compare = Instruction::with2(Code::Cmp_rm8_imm8, context_memory(offset), 0);
     asm.push(&compare.expect("cmp takes memory and constant"));
 }
@@ -301,24 +268,4 @@ fn push1(asm: &mut Assembler, code: Code, register: Register) {
 
 fn general_slot(number: usize) -> MemoryOperand {
     context_memory(offset_of!(Context, gpr) + 8 * number)
-}
-
-/// Offsets of extended components in a standard XSAVE image.
-#[derive(Clone, Copy, Debug)]
-pub struct XsaveLayout {
-    /// Upper halves of YMM0..YMM15.
-    pub ymm_high: usize,
-    /// Upper halves of ZMM0..ZMM15.
-    pub zmm_high: usize,
-}
-
-/// The processor's layout (CPUID leaf 0xd).
-pub fn xsave_layout() -> &'static XsaveLayout {
-    static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
-    LAYOUT.get_or_init(|| {
-        // SAFETY: cpuid is available on every amd64 processor.
-        #[allow(unused_unsafe)]
-        let offset = |component| unsafe { __cpuid_count(0xd, component) }.ebx as usize;
-        XsaveLayout { ymm_high: offset(2), zmm_high: offset(6) }
-    })
 }
