@@ -55,19 +55,30 @@ struct Program {
     compiler: &'static str,
     /// Whether it is also linked statically (without `dlopen`, which static programs lack).
     also_static: bool,
+    /// Whether the processor can execute it; without AVX-512 a case is listed as ignored.
+    runs_here: fn() -> bool,
 }
 
 const PROGRAMS: &[Program] = &[
-    Program { source: "faults.c", compiler: "cc", also_static: true },
-    Program { source: "signals.c", compiler: "cc", also_static: true },
-    Program { source: "threads.c", compiler: "cc", also_static: true },
-    Program { source: "crowd.c", compiler: "cc", also_static: true },
-    Program { source: "processes.c", compiler: "cc", also_static: true },
-    Program { source: "memory.c", compiler: "cc", also_static: false },
-    Program { source: "files.c", compiler: "cc", also_static: true },
-    Program { source: "storm.c", compiler: "cc", also_static: true },
-    Program { source: "exceptions.cpp", compiler: "c++", also_static: false },
+    Program { source: "faults.c", compiler: "cc", also_static: true, runs_here: anywhere },
+    Program { source: "signals.c", compiler: "cc", also_static: true, runs_here: anywhere },
+    Program { source: "threads.c", compiler: "cc", also_static: true, runs_here: anywhere },
+    Program { source: "crowd.c", compiler: "cc", also_static: true, runs_here: anywhere },
+    Program { source: "processes.c", compiler: "cc", also_static: true, runs_here: anywhere },
+    Program { source: "memory.c", compiler: "cc", also_static: false, runs_here: anywhere },
+    Program { source: "files.c", compiler: "cc", also_static: true, runs_here: anywhere },
+    Program { source: "storm.c", compiler: "cc", also_static: true, runs_here: anywhere },
+    Program { source: "avx512.c", compiler: "cc", also_static: true, runs_here: with_avx512 },
+    Program { source: "exceptions.cpp", compiler: "c++", also_static: false, runs_here: anywhere },
 ];
+
+fn anywhere() -> bool {
+    true
+}
+
+fn with_avx512() -> bool {
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")
+}
 
 impl Program {
     fn trials(&self, directory: &Path) -> Vec<Trial> {
@@ -87,6 +98,7 @@ impl Program {
             compile(compiler, &source, &binary, flags)?;
             compare(&binary)
         })
+        .with_ignored_flag(!(self.runs_here)())
     }
 }
 
