@@ -1,17 +1,13 @@
 //! What the lifter says about an instruction is compared with what the processor does: for every opcode that the processor executes,
 //! bytes that the IR does not mention must not change, and bytes that it copies must arrive where it says.
 
-mod native;
-#[path = "native/operands.rs"]
-mod operands;
-
 use std::collections::BTreeMap;
 
 use derivgrind_ad::ir::{Address, Effect, Ir, Place, Span};
 use derivgrind_ad::lift::lift;
 use derivgrind_ad::shadow;
+use derivgrind_native::{DATA_BYTES, Machine, Native, Random, operands};
 use iced_x86::{Code, Instruction, Mnemonic, OpCodeOperandKind, Register};
-use native::{DATA_BYTES, Machine, Native, Random, VECTOR_BYTES};
 
 /// How a byte got its value, according to the IR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +17,9 @@ enum Origin {
     Cleared,
     Computed,
 }
+
+/// Bytes of a vector register that are looked at.
+const VECTOR_BYTES: usize = 32;
 
 /// Shadow registers and the shadow of memory, with data in place of indices.
 struct Simulation {
@@ -185,24 +184,6 @@ fn is_testable(code: Code) -> bool {
         )
 }
 
-fn random_machine(random: &mut Random, data: u64) -> Machine {
-    let mut machine = Machine::zeroed();
-    random.fill(&mut machine.data);
-    for value in &mut machine.general {
-        *value = random.next();
-    }
-    for value in &mut machine.vector {
-        random.fill(value);
-    }
-    for (register, offset) in
-        [(Register::RBX, 0), (Register::RSI, 512), (Register::RDI, 1024), (Register::RBP, 1536), (Register::RSP, 2048)]
-    {
-        machine.general[register.number()] = data + offset;
-    }
-    machine.flags = 0x202 | (random.next() & 0x8d5);
-    machine
-}
-
 /// All differences between what the IR says and what the processor did.
 fn differences(simulation: &Simulation, after: &Machine, ir: &Ir, instruction: &Instruction) -> Vec<String> {
     let copies =
@@ -256,7 +237,7 @@ fn every_executable_instruction_does_what_the_ir_says() {
             if (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_mm()) {
                 break;
             }
-            let before = random_machine(&mut random, native.data());
+            let before = Machine::random(&mut random, native.data());
             let mut after = before.clone();
             if native.run(&instruction, &mut after).is_err() {
                 if trial == 1 {

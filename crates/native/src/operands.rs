@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, EncodingKind, FlowControl, Instruction, OpCodeOperandKind, OpKind, Register};
 
-use super::Random;
+use crate::Random;
 
 /// An instruction of this opcode with random operands; memory operands are `[rbx + displacement]`. `None` for opcodes with operands
 /// that make no sense in a test (control registers, branch targets, far pointers, vector-indexed memory ...).
@@ -84,17 +84,17 @@ fn set_operand(
         }
         imm16 => {
             instruction.try_set_op_kind(operand, OpKind::Immediate16).ok()?;
-            instruction.set_immediate16(random.next() as u16);
+            instruction.set_immediate16(random.bits() as u16);
             return Some(());
         }
         imm32 => {
             instruction.try_set_op_kind(operand, OpKind::Immediate32).ok()?;
-            instruction.set_immediate32(random.next() as u32);
+            instruction.set_immediate32(random.bits() as u32);
             return Some(());
         }
         imm64 => {
             instruction.try_set_op_kind(operand, OpKind::Immediate64).ok()?;
-            instruction.set_immediate64(random.next());
+            instruction.set_immediate64(random.bits());
             return Some(());
         }
         imm8sex16 | imm8sex32 | imm8sex64 | imm32sex64 => {
@@ -105,7 +105,7 @@ fn set_operand(
                 _ => OpKind::Immediate32to64,
             };
             instruction.try_set_op_kind(operand, kind).ok()?;
-            instruction.set_immediate_i64(operand, i64::from(random.next() as i8));
+            instruction.set_immediate_i64(operand, i64::from(random.bits() as i8));
             return Some(());
         }
         seg_rSI | seg_rDI | es_rDI => {
