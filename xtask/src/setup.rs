@@ -64,6 +64,8 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("/usr/lib/python3/dist-packages/numpy", "python3-numpy"),
     ("/usr/lib/python3/dist-packages/scipy", "python3-scipy"),
     ("/usr/lib/python3.11/test/test_math.py", "libpython3.11-testsuite"),
+    ("/usr/lib/python3/dist-packages/pytest", "python3-pytest"),
+    ("/usr/lib/python3/dist-packages/hypothesis", "python3-hypothesis"),
 ];
 
 /// Whether `requirement` exists on this machine.
