@@ -14,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use derivgrind_engine::memory::user;
 use derivgrind_engine::report;
 
+use crate::x87::Extended;
+
 /// What is done with the declared variables.
 #[derive(Debug)]
 pub struct Declared {
@@ -64,11 +66,14 @@ impl Results {
 pub(crate) struct Handle {
     /// The variable.
     pub address: u64,
-    /// Its size in bytes: 4 or 8.
+    /// Its size in bytes: 4, 8, or 10 for an 80-bit number.
     pub size: u64,
     /// The dot value, or another seed.
     pub dot: f64,
 }
+
+/// Size of an 80-bit number, of which a `long double` has 10, 12 or 16 bytes.
+const EXTENDED: u64 = Extended::BYTES as u64;
 
 /// A number that stands for an index.
 #[derive(Clone, Copy)]
@@ -170,12 +175,15 @@ pub(crate) fn set_index(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Fa
     let narrow = user::read::<u32>(address)?;
     let size = match size {
         4 | 8 => size,
+        10 | 12 | 16 => EXTENDED,
         // Programs for the Valgrind-based tool do not tell the size, but the value.
         _ if f64::from(f32::from_bits(narrow)).to_bits() == number.value.to_bits() && number.value != 0.0 => 4,
         _ => 8,
     };
-    if size == 8 {
-        user::read::<u64>(address)?;
+    match size {
+        4 => {}
+        8 => drop(user::read::<u64>(address)?),
+        _ => drop(user::read::<[u8; Extended::BYTES]>(address)?),
     }
     if handle != 0 {
         state.variables.insert(handle, (address, size));

@@ -12,6 +12,7 @@ pub mod perturb;
 pub mod recorder;
 mod rounding;
 pub mod shadow;
+pub mod x87;
 
 pub use forward::Forward;
 pub use recorder::{Recorder, Settings};

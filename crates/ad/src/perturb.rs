@@ -10,6 +10,7 @@ use derivgrind_engine::{NullTool, report};
 
 use crate::declared::{self, Declared, Handle};
 use crate::instrument::requests;
+use crate::x87::{Extended, Session};
 
 /// Adds the seed of each declared input to its value.
 pub struct Perturbed(());
@@ -70,11 +71,19 @@ fn answer(arguments: &[u64; 6]) -> Result<u64, user::Fault> {
 }
 
 fn perturb(Handle { address, size, dot: summand }: Handle) -> Result<(), user::Fault> {
-    if size == 4 {
-        let value = f32::from_bits(user::read(address)?);
-        user::write(address, (value + summand as f32).to_bits())
-    } else {
-        let value = f64::from_bits(user::read(address)?);
-        user::write(address, (value + summand).to_bits())
+    match size {
+        4 => {
+            let value = f32::from_bits(user::read(address)?);
+            user::write(address, (value + summand as f32).to_bits())
+        }
+        8 => {
+            let value = f64::from_bits(user::read(address)?);
+            user::write(address, (value + summand).to_bits())
+        }
+        _ => {
+            let value = Extended::from_bytes(user::read(address)?);
+            let sum = Session::begin().add(value, Extended::from_f64(summand));
+            user::write(address, sum.to_bytes())
+        }
     }
 }

@@ -22,10 +22,12 @@ pub const VECTOR: u16 = 128;
 pub const VECTOR_BYTES: u16 = 64;
 /// Bytes of the vector registers that programs see: `cpuid` offers them AVX and AVX2, nothing wider.
 pub const VECTOR_WIDTH: u16 = 32;
-/// Offset of the x87 and MMX registers' shadow, 16 bytes each.
+/// Offset of the x87 and MMX registers' shadow, 16 bytes each, of which ten are used: ST(0) to ST(7), wherever the top of the stack is.
 pub const X87: u16 = VECTOR + 32 * VECTOR_BYTES;
+/// Bytes of all of it.
+pub const X87_BYTES: u16 = 8 * 16;
 /// Offset of the mask registers' shadow, 8 bytes each.
-pub const MASK: u16 = X87 + 8 * 16;
+pub const MASK: u16 = X87 + X87_BYTES;
 /// Offset of the temporaries that operations of a single instruction use among themselves; they belong to no register.
 pub const TEMPORARY: u16 = MASK + 8 * 8;
 /// Bytes of the temporaries.
@@ -64,6 +66,11 @@ pub fn of_register(register: Register) -> Option<Range> {
 /// Offset of a vector register's shadow, by hardware number.
 pub const fn vector(number: u16) -> u16 {
     VECTOR + VECTOR_BYTES * number
+}
+
+/// Offset of the shadow of ST(`number`), and of MMX register `number` while TOP is 0.
+pub const fn x87(number: u16) -> u16 {
+    X87 + 16 * (number % 8)
 }
 
 /// Offset of a general register's shadow, by hardware number.

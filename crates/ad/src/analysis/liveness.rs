@@ -6,7 +6,7 @@
 
 use super::RegisterSet;
 use crate::ir::{Effect, Operation, Span};
-use crate::shadow::{FILE_BYTES, Range, TEMPORARY};
+use crate::shadow::{FILE_BYTES, Range, TEMPORARY, X87, X87_BYTES};
 
 /// The operations whose effect can be observed.
 pub fn observable(operations: &[Operation]) -> Vec<Operation> {
@@ -22,6 +22,14 @@ pub fn observable(operations: &[Operation]) -> Vec<Operation> {
 fn step(effect: &Effect, live: &mut RegisterSet) -> bool {
     match *effect {
         Effect::RepeatedMove { .. } | Effect::RepeatedStore { .. } => return true,
+        Effect::Rotate { by } => {
+            live.rotate_x87(-by);
+            return true;
+        }
+        Effect::Stack { .. } => {
+            live.insert(Range { offset: X87, bytes: X87_BYTES });
+            return true;
+        }
         // Everything that these touch is read, and written in part at most.
         Effect::State { .. } | Effect::CompareExchange { .. } => {
             *live = RegisterSet::ALL;

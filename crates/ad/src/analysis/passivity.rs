@@ -2,7 +2,7 @@
 
 use super::RegisterSet;
 use crate::ir::{Effect, Operation, Place, Span};
-use crate::shadow::{FILE_BYTES, Range};
+use crate::shadow::{FILE_BYTES, Range, X87, X87_BYTES};
 
 /// An operation with what is known about its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,7 @@ fn step(operation: Operation, known: &mut RegisterSet, assumptions: &Assumptions
             forget_all(known, assumptions);
             return Some(Step { operation, passive, target_passive: false });
         }
+        Effect::Rotate { .. } | Effect::Stack { .. } => return stack(operation, known),
         Effect::RepeatedMove { .. } | Effect::RepeatedStore { .. } => {
             return Some(Step { operation, passive, target_passive: false });
         }
@@ -60,6 +61,9 @@ fn step(operation: Operation, known: &mut RegisterSet, assumptions: &Assumptions
         | Effect::Convert { .. }
         | Effect::Real { .. }
         | Effect::BitTrick { .. }
+        | Effect::X87 { .. }
+        | Effect::X87Move { .. }
+        | Effect::Select { .. }
         | Effect::Replay { .. }
             if all_passive =>
         {
@@ -79,6 +83,19 @@ fn step(operation: Operation, known: &mut RegisterSet, assumptions: &Assumptions
         }
     }
     Some(Step { operation: Operation { effect: simplified, ..operation }, passive, target_passive })
+}
+
+/// The x87 stack moves. Its registers are not among those that a version assumes passive and tests: it assumes all or nothing.
+fn stack(operation: Operation, known: &mut RegisterSet) -> Option<Step> {
+    let registers = Range { offset: X87, bytes: X87_BYTES };
+    if known.contains(registers) {
+        return None;
+    }
+    match operation.effect {
+        Effect::Rotate { by } => known.rotate_x87(by),
+        _ => known.remove(registers),
+    }
+    Some(Step { operation, passive: [false; 2], target_passive: false })
 }
 
 /// An operation with passive operands on the place of one of them leaves it passive.

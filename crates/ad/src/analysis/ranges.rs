@@ -1,8 +1,11 @@
 //! Sets of bytes of the shadow register file.
 
-use crate::shadow::{FILE_BYTES, Range};
+use crate::shadow::{FILE_BYTES, Range, X87, X87_BYTES};
 
 const WORDS: usize = FILE_BYTES as usize / 64;
+/// The words of the x87 registers.
+const X87_WORDS: [usize; 2] = [X87 as usize / 64, X87 as usize / 64 + 1];
+const _: () = assert!(X87.is_multiple_of(64) && X87_BYTES == 128);
 
 /// A set of bytes of the shadow register file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,14 @@ impl RegisterSet {
         }
     }
 
+    /// Moves what is in the set of ST(k) to ST(k + by), counted modulo 8.
+    pub fn rotate_x87(&mut self, by: i8) {
+        let [low, high] = X87_WORDS;
+        let bits = u128::from(self.0[low]) | u128::from(self.0[high]) << 64;
+        let rotated = bits.rotate_left(16 * by.rem_euclid(8) as u32);
+        (self.0[low], self.0[high]) = (rotated as u64, (rotated >> 64) as u64);
+    }
+
     /// Whether all bytes of a range are in the set.
     pub fn contains(&self, range: Range) -> bool {
         Self::words(range).all(|(word, mask)| self.0[word] & mask == mask)
@@ -52,6 +63,20 @@ impl RegisterSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn x87_registers_rotate() {
+        use crate::shadow::x87;
+        let range = |number, bytes| Range { offset: x87(number), bytes };
+        let mut set = RegisterSet::NONE;
+        set.insert(range(7, 8));
+        set.insert(range(2, 10));
+        set.rotate_x87(1);
+        assert!(set.contains(range(0, 8)) && set.contains(range(3, 10)) && !set.intersects(range(7, 16)));
+        set.rotate_x87(-2);
+        assert!(set.contains(range(6, 8)) && set.contains(range(1, 10)) && !set.intersects(range(0, 16)));
+        assert!(!set.intersects(Range { offset: 0, bytes: X87 }));
+    }
 
     #[test]
     fn ranges_across_words() {

@@ -11,6 +11,7 @@ mod registers;
 mod requests;
 mod rounding;
 mod vector;
+mod x87;
 
 use derivgrind_engine::tool::Tool;
 use derivgrind_engine::translate::{Emitter, Scratch};
@@ -18,9 +19,12 @@ use derivgrind_engine::translate::{Emitter, Scratch};
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
-use crate::instrument::{ACTIVE, Instrument, MOST_LAYERS, Mode, Request, Restoring, SUSPENDED, Thread, layers};
+use crate::instrument::{
+    ACTIVE, Instrument, MOST_LAYERS, Mode, Request, Restoring, SUSPENDED, Thread, X87Call, X87Move, layers,
+};
 use crate::ir::{BitOperation, Effect, Format, Place, Span};
 use crate::shadow;
+use crate::x87::Session;
 use constants::Constants;
 use real::Group;
 use registers::Registers;
@@ -68,6 +72,8 @@ impl Mode for DotValues {
     const SCRATCH: Scratch = Scratch { general: 4, vector: vector::Scratch::COUNT };
     const ARITHMETIC_GENERAL: usize = 0;
     const COPY_BYTES: u16 = 32;
+    /// Dot values have ten bytes.
+    const X87_BYTES: u16 = 16;
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
     const SPARE_VECTORS: usize = 4;
@@ -141,6 +147,18 @@ impl Mode for DotValues {
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
         bits::dot(thread, lane, operation)
+    }
+
+    fn x87(thread: &mut Thread<'_>, session: &Session, call: &X87Call) {
+        x87::compute(thread, session, call);
+    }
+
+    fn x87_move_inline(emitter: &mut Emitter<'_>, index: usize, moved: X87Move) -> bool {
+        x87::emit_copy(emitter, index, moved)
+    }
+
+    fn x87_move(thread: &mut Thread<'_>, moved: X87Move, address: u64) {
+        x87::convert(thread, moved, address);
     }
 
     fn disabled(thread: &mut Thread<'_>, now: bool) {

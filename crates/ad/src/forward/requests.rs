@@ -1,17 +1,16 @@
 //! Client requests of forward mode (numbers and arguments: `docs/client-requests.md`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use derivgrind_engine::memory::user;
 use derivgrind_engine::report;
 
 use crate::declared::{self, Handle};
 use crate::instrument::{Request, Thread, requests, shadow_address};
+use crate::x87::Extended;
+
+use super::x87::whole;
 
 /// `GET_MODE`'s answer in forward mode.
 const MODE: u64 = b'd' as u64;
-/// Bytes of an x87 number, of which `long double` has 10, 12 or 16.
-const X87_BYTES: usize = 10;
 
 /// The requests of forward mode. Those about indices do nothing, unless declared variables are followed ([`crate::declared`]).
 pub(super) const REQUESTS: &[Request] = &[
@@ -39,7 +38,7 @@ fn get_dot_value(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::
     match size {
         4 => user::write(target, dot_bits(variable, 4)? as u32)?,
         8 => user::write(target, dot_bits(variable, 8)?)?,
-        10 | 12 | 16 => user::write(target, [0u8; X87_BYTES])?,
+        10 | 12 | 16 => user::write(target, extended_dot(variable)?.to_bytes())?,
         _ => {
             unknown_size("GET_DOTVALUE", size);
             return Ok(0);
@@ -64,23 +63,28 @@ fn set_dot_value(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::
             let dot = f64::from_bits(user::read::<u64>(source)?) + 0.0;
             shadow_address::write(variable, &dot.to_bits().to_le_bytes());
         }
-        10 | 12 | 16 => not_differentiated(),
+        10 | 12 | 16 => {
+            user::read::<[u8; Extended::BYTES]>(variable)?;
+            let dot = Extended::from_bytes(user::read(source)?);
+            shadow_address::write(variable, &if dot.is_zero() { Extended::ZERO } else { dot }.to_bytes());
+        }
         _ => unknown_size("SET_DOTVALUE", size),
     }
     Ok(0)
-}
-
-fn not_differentiated() {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
-        report("client request SET_DOTVALUE: long double is not differentiated; the variable stays passive");
-    }
 }
 
 fn unknown_size(name: &str, size: u64) {
     report(&format!(
         "client request {name}: a real variable has 4, 8, 10, 12 or 16 bytes, not {size}; the request is ignored"
     ));
+}
+
+/// The dot value in the shadow of a `long double`.
+fn extended_dot(variable: u64) -> Result<Extended, user::Fault> {
+    user::read::<[u8; Extended::BYTES]>(variable)?;
+    let mut bytes = [0; Extended::BYTES];
+    shadow_address::read(variable, &mut bytes);
+    Ok(whole(Extended::from_bytes(bytes)))
 }
 
 /// The dot value in the shadow of a variable of 4 or 8 bytes.
@@ -104,6 +108,7 @@ fn get_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Faul
     }
     let dot = match size {
         4 => f64::from(f32::from_bits(dot_bits(variable, 4)? as u32)),
+        10 | 12 | 16 => extended_dot(variable)?.to_f64(),
         _ => f64::from_bits(dot_bits(variable, 8)?),
     };
     user::write(index, declared::handle_of(dot))?;
@@ -129,9 +134,9 @@ fn index_to_file(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::
 
 /// Gives a variable the dot value of its handle.
 fn set_dot(Handle { address, size, dot }: Handle) {
-    if size == 4 {
-        shadow_address::write(address, &(dot as f32).to_bits().to_le_bytes());
-    } else {
-        shadow_address::write(address, &dot.to_bits().to_le_bytes());
+    match size {
+        4 => shadow_address::write(address, &(dot as f32).to_bits().to_le_bytes()),
+        8 => shadow_address::write(address, &dot.to_bits().to_le_bytes()),
+        _ => shadow_address::write(address, &Extended::from_f64(dot).to_bytes()),
     }
 }

@@ -9,10 +9,11 @@ use iced_x86::{Code, Instruction};
 use crate::analysis::passivity::Assumptions;
 use crate::analysis::{RegisterSet, Step, liveness, passivity};
 use crate::ir::{Effect, Ir, Place, Span};
+use crate::shadow;
 
 use super::layout::{Fields, field, layers};
 use super::places::{Shadow, clear, is_constant, load, pieces, pieces_of, store};
-use super::{Mode, Restoring, SUSPENDED, bits, helpers, replay, strings, transfers};
+use super::{Mode, Restoring, SUSPENDED, bits, helpers, replay, strings, transfers, x87};
 
 /// So many operations in a block make up for saving and restoring more registers.
 const SEVERAL: usize = 6;
@@ -36,7 +37,7 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
     emitter.reserve_with_layers(generals, vectors);
     let mut carried = M::Carried::default();
     let mut steps = &steps[..];
-    for (index, instruction) in instructions.iter().enumerate() {
+    for index in 0..instructions.len() {
         emitter.begin(index);
         let mut executed = false;
         let count = steps.partition_point(|step| usize::from(step.operation.instruction) <= index);
@@ -44,6 +45,10 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         steps = rest;
         while let Some(step) = own.first() {
             let mut done = 1;
+            if step.operation.after && !executed {
+                execute(emitter, index);
+                executed = true;
+            }
             match step.operation.effect {
                 Effect::Real { .. } | Effect::Convert { .. } => {
                     done = M::arithmetic(emitter, index, own, &mut carried).max(1);
@@ -57,40 +62,58 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 }
                 Effect::BitTrick { operation, target, a, b } => {
                     M::overwritten(&mut carried, target);
-                    let restoring = M::restoring(&carried);
-                    if restoring.is_none() {
-                        carried = M::Carried::default();
-                    }
+                    let restoring = restoring::<M>(&mut carried);
                     bits::emit::<M>(emitter, index, bits::Trick { operation, target, a, b }, restoring);
                     executed = true;
                 }
                 Effect::Lost { source } => {
-                    let restoring = M::restoring(&carried);
-                    if restoring.is_none() {
-                        carried = M::Carried::default();
-                    }
+                    let restoring = restoring::<M>(&mut carried);
                     lost(emitter, index, source, restoring);
                 }
+                effect @ (Effect::X87 { .. }
+                | Effect::X87Move { .. }
+                | Effect::Rotate { .. }
+                | Effect::Stack { .. }
+                | Effect::Select { .. }) => emit_x87::<M>(emitter, index, &effect, &mut carried),
                 _ => {
                     // These use the carried registers, or call helpers.
                     carried = M::Carried::default();
-                    executed |= emit_effect(emitter, index, step);
+                    executed |= emit_effect::<M>(emitter, index, step);
                 }
             }
             own = &own[done..];
         }
-        if instruction.rflags_read() | instruction.rflags_modified() != 0 {
-            emitter.restore_flags();
-        }
-        if index < block.body_len() && !executed {
-            emitter.copy(index);
+        if !executed {
+            execute(emitter, index);
         }
     }
 }
 
+/// Emits the instruction itself, unless it transfers control.
+fn execute(emitter: &mut Emitter<'_>, index: usize) {
+    let instruction = &emitter.block().instructions()[index];
+    if instruction.rflags_read() | instruction.rflags_modified() != 0 {
+        emitter.restore_flags();
+    }
+    if index < emitter.block().body_len() {
+        emitter.copy(index);
+    }
+}
+
+/// What brings carried registers back behind a helper that may be called; without that they are given up.
+fn restoring<M: Mode>(carried: &mut M::Carried) -> Option<Restoring> {
+    let restoring = M::restoring(carried);
+    if restoring.is_none() {
+        *carried = M::Carried::default();
+    }
+    restoring
+}
+
 /// While differentiation is suspended, the results of operations are passive; values that are moved keep their shadow.
 fn suspend(step: &mut Step) {
-    if let (Effect::Real { .. }, Some(target)) = (step.operation.effect, step.operation.effect.target()) {
+    if let (Effect::Real { .. } | Effect::X87 { .. }, Some(target)) =
+        (step.operation.effect, step.operation.effect.target())
+    {
         step.operation.effect = Effect::Clear { target };
     }
 }
@@ -100,6 +123,8 @@ fn generals_needed<M: Mode>(step: &Step) -> usize {
     match step.operation.effect {
         Effect::Real { .. } | Effect::Convert { .. } => M::ARITHMETIC_GENERAL,
         Effect::Copy { .. } => 1,
+        Effect::X87Move { .. } => 3,
+        Effect::X87 { .. } | Effect::Rotate { .. } | Effect::Stack { .. } | Effect::Select { .. } => 2,
         Effect::BitTrick { .. } | Effect::CompareExchange { .. } | Effect::Lost { .. } => 2,
         Effect::Replay { .. } => M::SCRATCH.general,
         _ => 0,
@@ -122,8 +147,31 @@ fn emit_countdown(emitter: &mut Emitter<'_>) {
     emitter.call_helper_if(Condition::Sign, helpers::try_passive, 0);
 }
 
+/// Emits an x87 effect.
+fn emit_x87<M: Mode>(emitter: &mut Emitter<'_>, index: usize, effect: &Effect, carried: &mut M::Carried) {
+    let registers = Span::new(Place::Register(shadow::X87), shadow::X87_BYTES);
+    M::overwritten(carried, effect.target().unwrap_or(registers));
+    match *effect {
+        Effect::X87 { operation, target, a, b } => {
+            let restoring = restoring::<M>(carried);
+            x87::emit_real::<M>(emitter, index, x87::Real { operation, target, a, b }, restoring);
+        }
+        Effect::X87Move { target, source } => {
+            let restoring = restoring::<M>(carried);
+            x87::emit_move::<M>(emitter, index, x87::X87Move { target, source }, restoring);
+        }
+        Effect::Stack { change } => {
+            let restoring = restoring::<M>(carried);
+            x87::emit_stack::<M>(emitter, index, change, restoring);
+        }
+        Effect::Rotate { by } => x87::emit_rotate::<M>(emitter, by),
+        Effect::Select { condition, target, source } => x87::emit_select(emitter, index, condition, target, source),
+        _ => {}
+    }
+}
+
 /// Emits another effect before its instruction. Returns whether the instruction itself has been emitted with it.
-fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
+fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
     match step.operation.effect {
         Effect::Replay { data, target, .. } => replay::emit(emitter, index, data, target),
         Effect::RepeatedMove { .. } => {
@@ -138,13 +186,21 @@ fn emit_effect(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
             bits::emit_exchange(emitter, index, bits::Exchange { destination, source, accumulator });
             return true;
         }
-        Effect::State { transfer } => emitter.call_helper(transfers::helper(transfer), 0),
+        Effect::State { transfer } => {
+            let (helper, payload) = transfers::helper::<M>(transfer);
+            emitter.call_helper(helper, payload);
+        }
         // These are emitted in the loop above.
         Effect::Clear { .. }
         | Effect::Copy { .. }
         | Effect::Convert { .. }
         | Effect::Real { .. }
         | Effect::BitTrick { .. }
+        | Effect::X87 { .. }
+        | Effect::X87Move { .. }
+        | Effect::Rotate { .. }
+        | Effect::Stack { .. }
+        | Effect::Select { .. }
         | Effect::Lost { .. } => {}
     }
     false

@@ -239,7 +239,12 @@ pub(crate) fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64;
             let within = usize::from(within);
             into.copy_from_slice(&register[within..within + length]);
         }
-        // MMX values are not looked at: the rule then finds no operand in the result and counts a loss.
+        Place::Register(offset) if offset < shadow::MASK => {
+            let value = super::x87::mmx_value(thread.context(), offset);
+            let length = length.min(value.len());
+            into[..length].copy_from_slice(&value[..length]);
+        }
+        // Masks are no numbers.
         Place::Register(_) => {}
         Place::Memory { base, offset } => {
             let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
@@ -264,7 +269,8 @@ pub(crate) fn read_shadow(thread: &Thread<'_>, layer: usize, span: Span, operand
     words(&bytes)
 }
 
-fn write_shadow(thread: &mut Thread<'_>, layer: usize, span: Span, operand: u64, new: &[u64; WORDS]) {
+/// Sets the shadow of a span in a layer to the low bytes of the words.
+pub(crate) fn write_shadow(thread: &mut Thread<'_>, layer: usize, span: Span, operand: u64, new: &[u64; WORDS]) {
     let bytes: Vec<u8> = new.iter().flat_map(|word| word.to_le_bytes()).take(usize::from(span.bytes)).collect();
     match span.place {
         Place::Register(offset) => thread.shadow_file_mut(layer, offset, bytes.len()).copy_from_slice(&bytes),

@@ -16,6 +16,7 @@ mod strings;
 mod summary;
 mod thread;
 mod transfers;
+mod x87;
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::tool::{SignalFrame, Tool, Version};
@@ -25,14 +26,16 @@ use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::ir::{BitOperation, Place, Span};
 use crate::math::{self, intercept};
+use crate::x87::{ExtendedShadow, Session};
 
-pub(crate) use bits::{operand_address, read_shadow, read_value};
+pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
 pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, file, layers};
 pub(crate) use places::{Shadow, constant_address, load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
 pub(crate) use summary::lost_at;
 pub use thread::Thread;
 pub(crate) use thread::shadow_address;
+pub(crate) use x87::{X87Call, X87Move};
 
 /// All shadow registers are passive.
 pub const PASSIVE: Version = Version(0);
@@ -47,7 +50,7 @@ pub const SUSPENDED: Version = Version(3);
 pub(crate) type Restoring = Box<dyn for<'a> FnOnce(&mut Emitter<'a>)>;
 
 /// The meaning of shadow: what an operation on real numbers does to it.
-pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static {
+pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync + Sized + 'static {
     /// Scratch registers of the active version.
     const SCRATCH: Scratch;
     /// Scratch general registers that [`Mode::arithmetic`] uses, the first ones.
@@ -56,6 +59,8 @@ pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static
     const COPY_BYTES: u16;
     /// Scratch vector registers beyond what operations need, if there are free ones, in blocks with several operations.
     const SPARE_VECTORS: usize = 0;
+    /// Bytes in the shadow of an x87 register that can be other than zero, in words of eight: 8 or 16.
+    const X87_BYTES: u16;
     /// The mode's own client requests.
     const REQUESTS: &'static [Request];
 
@@ -95,6 +100,18 @@ pub(crate) trait Mode: intercept::Differentiator + Send + Sync + Sized + 'static
 
     /// The shadow of a bit trick's result. The instruction has been executed.
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64;
+
+    /// Gives the target of an x87 operation its shadow.
+    fn x87(thread: &mut Thread<'_>, session: &Session, call: &X87Call);
+
+    /// Emits a load or store of an x87 register, or returns `false`: then [`Mode::x87_move`] is called if the source is active. Three general
+    /// registers are free; the instruction has been executed, but the stack has not moved behind a store.
+    fn x87_move_inline(_emitter: &mut Emitter<'_>, _index: usize, _moved: X87Move) -> bool {
+        false
+    }
+
+    /// Gives the target of a load or store of an x87 register its shadow; `address` is that of the memory operand.
+    fn x87_move(thread: &mut Thread<'_>, moved: X87Move, address: u64);
 
     /// The `DG_DISABLE` counter has been changed.
     fn disabled(thread: &mut Thread<'_>, now: bool);
@@ -142,7 +159,7 @@ impl<M: Mode> Tool for Instrument<M> {
         let ir = crate::lift::lift(block.instructions());
         match version {
             ACTIVE | SUSPENDED => active::emit::<M>(block, &ir, version, emitter),
-            _ => passive::emit(block, &ir, version, emitter),
+            _ => passive::emit::<M>(block, &ir, version, emitter),
         }
     }
 
@@ -176,11 +193,11 @@ impl<M: Mode> Tool for Instrument<M> {
     }
 
     fn signal_frame_saved(&self, context: &mut Context, frame: SignalFrame) {
-        transfers::save_signal_frame(context, frame);
+        transfers::save_signal_frame::<M>(context, frame);
     }
 
     fn signal_frame_restored(&self, context: &mut Context, frame: SignalFrame) {
-        transfers::restore_signal_frame(context, frame);
+        transfers::restore_signal_frame::<M>(context, frame);
     }
 
     fn wants_function(&self, name: &str) -> bool {

@@ -10,10 +10,10 @@ use crate::ir::{Effect, Ir, Span};
 
 use super::layout::layers;
 use super::places::{Shadow, clear, is_constant, pieces};
-use super::{ACTIVE, PASSIVE, strings, transfers};
+use super::{ACTIVE, Mode, PASSIVE, strings, transfers};
 
 /// Emits the block.
-pub(super) fn emit(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
+pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
     if ir.operations.iter().any(|operation| accesses_shadow_memory(&operation.effect)) {
         emitter.reserve_with_layers(0, 0);
     }
@@ -30,7 +30,7 @@ pub(super) fn emit(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitt
             emit_tests(block, index, &effects, emitter);
         }
         for effect in &effects {
-            emit_writes(index, effect, version, emitter);
+            emit_writes::<M>(index, effect, version, emitter);
         }
         if index < block.body_len() {
             emitter.copy(index);
@@ -81,12 +81,15 @@ fn to_active(emitter: &mut Emitter<'_>, index: usize) -> derivgrind_engine::tran
     emitter.exit_to_version(index, ACTIVE)
 }
 
-fn emit_writes(index: usize, effect: &Effect, version: Version, emitter: &mut Emitter<'_>) {
+fn emit_writes<M: Mode>(index: usize, effect: &Effect, version: Version, emitter: &mut Emitter<'_>) {
     match effect {
         // Plain code copies nothing that is active; in passive code memory can be.
         Effect::RepeatedMove { .. } if version == PASSIVE => strings::repeated_move(emitter, index),
         Effect::RepeatedMove { .. } | Effect::RepeatedStore { .. } => strings::repeated_clear(emitter, index),
-        Effect::State { transfer } => emitter.call_helper(transfers::helper(*transfer), 0),
+        Effect::State { transfer } => {
+            let (helper, payload) = transfers::helper::<M>(*transfer);
+            emitter.call_helper(helper, payload);
+        }
         Effect::CompareExchange { .. } => {}
         _ => {
             if let Some(target) = effect.target().filter(|target| target.place.is_memory()) {

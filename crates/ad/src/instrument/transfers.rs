@@ -7,9 +7,10 @@ use derivgrind_engine::translate::{Helper, HelperNext, xsave_layout};
 
 use crate::ir::StateTransfer;
 use crate::shadow;
+use crate::x87;
 
 use super::layout::layers;
-use super::{ACTIVE, PASSIVE, SUSPENDED, Thread, shadow_address};
+use super::{ACTIVE, Mode, PASSIVE, SUSPENDED, Thread, shadow_address};
 
 /// Offsets in the legacy area (Intel SDM volume 1, section 10.5.1) and the header of an XSAVE image (section 13.4).
 const X87_AREA: u64 = 32;
@@ -19,22 +20,61 @@ const XCOMP_BV: u64 = 520;
 const COMPACTED: u64 = 1 << 63;
 /// Where extended components begin.
 const EXTENDED: u64 = 576;
+const X87: u64 = 1 << 0;
 const SSE: u64 = 1 << 1;
 const AVX: u64 = 1 << 2;
 const REGISTERS: u16 = 16;
 
-/// The helper that moves the shadow of such an instruction.
-pub(super) fn helper(transfer: StateTransfer) -> Helper {
+/// The helper that moves the shadow of such an instruction, and its payload.
+pub(super) fn helper<M: Mode>(transfer: StateTransfer) -> (Helper, u64) {
     match transfer {
-        StateTransfer::FxSave => |context, _| save(context, SSE),
-        StateTransfer::XSave | StateTransfer::XSaveCompacted => |context, _| save(context, requested(context)),
-        StateTransfer::FxRestore => |context, _| restore(context, SSE),
-        StateTransfer::XRestore => |context, _| restore(context, requested(context)),
-        StateTransfer::ClearAll => |context, _| {
-            Thread::new(context).clear_registers();
-            HelperNext::Resume
-        },
+        StateTransfer::FxSave => (|context, _| save::<M>(context, X87 | SSE), 0),
+        StateTransfer::XSave | StateTransfer::XSaveCompacted => (
+            |context, _| {
+                let components = requested(context);
+                save::<M>(context, components)
+            },
+            0,
+        ),
+        StateTransfer::FxRestore => (|context, _| restore::<M>(context, X87 | SSE, Kind::Fx), 0),
+        StateTransfer::XRestore => (
+            |context, _| {
+                let components = requested(context);
+                restore::<M>(context, components, Kind::Xsave)
+            },
+            0,
+        ),
+        StateTransfer::FnSave(distance) => (
+            |context, distance| {
+                if let Some(image) = image_address(context) {
+                    save_x87::<M>(context, image + distance, 10);
+                }
+                HelperNext::Resume
+            },
+            distance.into(),
+        ),
+        StateTransfer::FRestore(distance) => {
+            (|context, distance| restore::<M>(context, X87, Kind::X87(distance)), distance.into())
+        }
+        StateTransfer::ClearAll => (
+            |context, _| {
+                Thread::new(context).clear_registers();
+                HelperNext::Resume
+            },
+            0,
+        ),
     }
+}
+
+/// What an image in memory is, as far as restoring from it must know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// `fxsave`: all components are present.
+    Fx,
+    /// `xsave`: the header says which components are present.
+    Xsave,
+    /// `fnsave`: x87 registers of ten bytes each, so far behind the beginning.
+    X87(u64),
 }
 
 /// The requested-feature bitmap in EDX:EAX.
@@ -51,17 +91,19 @@ fn image_address(context: &Context) -> Option<u64> {
     super::bits::operand_address(&decoder.decode(), context)
 }
 
-fn save(context: &mut Context, components: u64) -> HelperNext {
+fn save<M: Mode>(context: &mut Context, components: u64) -> HelperNext {
     let Some(image) = image_address(context) else { return HelperNext::Resume };
-    save_to(context, image, components);
+    save_to::<M>(context, image, components);
     HelperNext::Resume
 }
 
-fn save_to(context: &mut Context, image: u64, components: u64) {
+/// Components that are not saved leave memory as it is, and its shadow.
+fn save_to<M: Mode>(context: &mut Context, image: u64, components: u64) {
+    if components & X87 != 0 {
+        save_x87::<M>(context, image + X87_AREA, 16);
+    }
     let thread = Thread::new(context);
     for layer in layers() {
-        // Stale shadow of an earlier use of this memory must not come to life.
-        shadow_address::write_layer(layer, image + X87_AREA, &[0; 128]);
         for (component, half, area) in [(SSE, 0, image + XMM_AREA), (AVX, 16, image + avx_offset())] {
             if components & component == 0 {
                 continue;
@@ -74,6 +116,30 @@ fn save_to(context: &mut Context, image: u64, components: u64) {
     }
 }
 
+/// Saves x87 registers, ST(0) first, that lie so many bytes apart.
+fn save_x87<M: Mode>(context: &mut Context, area: u64, distance: u64) {
+    let mut thread = Thread::new(context);
+    for layer in layers() {
+        let shadows: [x87::Shadow; 8] = std::array::from_fn(|number| x87::shadow_of(&thread, layer, number));
+        let is_active = shadows != [x87::Shadow::default(); 8];
+        let values = if is_active { x87::values(thread.context()) } else { Default::default() };
+        for (number, (value, shadow)) in (0..).zip(values.into_iter().zip(shadows)) {
+            let shadow = if is_active { M::stored(thread.context_mut(), value, shadow) } else { shadow };
+            shadow_address::write_layer(layer, area + distance * number, &shadow);
+        }
+    }
+}
+
+fn restore_x87<M: Mode>(context: &mut Context, area: u64, distance: u64) {
+    let mut thread = Thread::new(context);
+    for layer in layers() {
+        for number in 0..8 {
+            let (_, shadow) = x87::argument::<M>(&mut thread, layer, area + distance * number as u64);
+            x87::set_shadow(&mut thread, layer, number, shadow);
+        }
+    }
+}
+
 /// The AVX component is the first extended one in the standard format, and in the compacted one, too.
 fn avx_offset() -> u64 {
     match xsave_layout().ymm_high {
@@ -82,10 +148,10 @@ fn avx_offset() -> u64 {
     }
 }
 
-fn restore(context: &mut Context, components: u64) -> HelperNext {
+fn restore<M: Mode>(context: &mut Context, components: u64, kind: Kind) -> HelperNext {
     let Some(image) = image_address(context) else { return HelperNext::Resume };
     let was_passive = context.version == PASSIVE;
-    restore_from(context, image, components);
+    restore_from::<M>(context, image, components, kind);
     if was_passive && Thread::new(context).has_active_registers() {
         // The instruction, with this helper, is executed once more in the active version.
         context.version = ACTIVE;
@@ -94,9 +160,21 @@ fn restore(context: &mut Context, components: u64) -> HelperNext {
     HelperNext::Resume
 }
 
-fn restore_from(context: &mut Context, image: u64, components: u64) {
-    let present: u64 = user::read(image + XSTATE_BV).unwrap_or(0);
-    let compacted = user::read::<u64>(image + XCOMP_BV).unwrap_or(0) & COMPACTED != 0;
+fn restore_from<M: Mode>(context: &mut Context, image: u64, components: u64, kind: Kind) {
+    let (present, compacted) = match kind {
+        Kind::Xsave => {
+            let present = user::read(image + XSTATE_BV).unwrap_or(0);
+            (present, user::read::<u64>(image + XCOMP_BV).unwrap_or(0) & COMPACTED != 0)
+        }
+        Kind::Fx | Kind::X87(_) => (components, false),
+    };
+    if components & X87 != 0 {
+        match kind {
+            Kind::X87(distance) => restore_x87::<M>(context, image + distance, 10),
+            _ if present & X87 != 0 => restore_x87::<M>(context, image + X87_AREA, 16),
+            _ => Thread::new(context).clear_file(shadow::X87, shadow::X87_BYTES),
+        }
+    }
     let avx = if compacted { EXTENDED } else { avx_offset() };
     for (component, half, area) in [(SSE, 0, XMM_AREA), (AVX, 16, avx)] {
         if components & component == 0 {
@@ -105,8 +183,8 @@ fn restore_from(context: &mut Context, image: u64, components: u64) {
         let mut thread = Thread::new(context);
         for (layer, number) in layers().flat_map(|layer| (0..REGISTERS).map(move |number| (layer, number))) {
             let shadow = thread.shadow_file_mut(layer, shadow::vector(number) + half, 16);
-            // A component that is not present gets its initial value, which is passive. FXSAVE images have no such bits.
-            if present & component != 0 || components == SSE {
+            // A component that is not present gets its initial value, which is passive.
+            if present & component != 0 {
                 shadow_address::read_layer(layer, image + area + 16 * u64::from(number), shadow);
             } else {
                 shadow.fill(0);
@@ -116,14 +194,14 @@ fn restore_from(context: &mut Context, image: u64, components: u64) {
 }
 
 /// Puts the shadow registers into the shadow of a signal frame; the handler starts with passive ones.
-pub(super) fn save_signal_frame(context: &mut Context, frame: SignalFrame) {
+pub(super) fn save_signal_frame<M: Mode>(context: &mut Context, frame: SignalFrame) {
     let mut thread = Thread::new(context);
     for (number, &address) in frame.general.iter().enumerate() {
         for layer in layers() {
             shadow_address::write_layer(layer, address, thread.shadow_file(layer, shadow::general(number as u16), 8));
         }
     }
-    save_to(thread.context_mut(), frame.xsave, SSE | AVX);
+    save_to::<M>(thread.context_mut(), frame.xsave, X87 | SSE | AVX);
     thread.clear_registers();
     if context.version != SUSPENDED {
         context.version = PASSIVE;
@@ -131,7 +209,7 @@ pub(super) fn save_signal_frame(context: &mut Context, frame: SignalFrame) {
 }
 
 /// Brings them back from there.
-pub(super) fn restore_signal_frame(context: &mut Context, frame: SignalFrame) {
+pub(super) fn restore_signal_frame<M: Mode>(context: &mut Context, frame: SignalFrame) {
     let mut thread = Thread::new(context);
     for (number, &address) in frame.general.iter().enumerate() {
         for layer in layers() {
@@ -139,7 +217,7 @@ pub(super) fn restore_signal_frame(context: &mut Context, frame: SignalFrame) {
             shadow_address::read_layer(layer, address, shadow);
         }
     }
-    restore_from(context, frame.xsave, SSE | AVX);
+    restore_from::<M>(context, frame.xsave, X87 | SSE | AVX, Kind::Xsave);
     if context.version != SUSPENDED {
         context.version = ACTIVE;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Address, BitOperand, Effect, Format, Ir, Operation, Place, Span};
+use super::{Address, BitOperand, Effect, Format, Ir, Operation, Place, Span, X87Operand};
 use crate::shadow;
 
 impl Display for Place {
@@ -53,6 +53,12 @@ impl Display for BitOperand {
     }
 }
 
+impl Display for X87Operand {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{:?} {}", self.format, self.span())
+    }
+}
+
 impl Display for Effect {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match *self {
@@ -71,6 +77,14 @@ impl Display for Effect {
             Effect::RepeatedMove { element } => write!(f, "repeated move of {element}"),
             Effect::RepeatedStore { element } => write!(f, "repeated store of {element}"),
             Effect::CompareExchange { destination, .. } => write!(f, "compare and exchange {destination}"),
+            Effect::X87 { operation, target, a, b } => {
+                write!(f, "{} = {} {a}", Span::new(target, 10), operation.name())?;
+                b.map_or(Ok(()), |b| write!(f, ", {b}"))
+            }
+            Effect::X87Move { target, source } => write!(f, "{target} = {source}"),
+            Effect::Rotate { by } => write!(f, "rotate x87 by {by}"),
+            Effect::Stack { change } => write!(f, "x87 {change:?}"),
+            Effect::Select { condition, target, source } => write!(f, "{target} = {source} if {condition:?}"),
             Effect::State { transfer } => write!(f, "{transfer:?}"),
             Effect::Lost { source } => write!(f, "lost if active: {source}"),
         }
@@ -79,7 +93,8 @@ impl Display for Effect {
 
 impl Display for Operation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{:3}: {}", self.instruction, self.effect)
+        let when = if self.after { "after " } else { "" };
+        write!(f, "{:3}: {when}{}", self.instruction, self.effect)
     }
 }
 

@@ -1,16 +1,18 @@
 //! The AD IR: what the instructions of a basic block do to shadow data.
 //!
-//! A block is a list of [`Operation`]s, each tagged with the instruction it belongs to. They are executed in order, and all
+//! A block is a list of [`Operation`]s, each tagged with the instruction it belongs to. They are executed in order, and mostly all
 //! operations of an instruction before the instruction itself, so that addresses and operand values are those that the
-//! instruction sees. ([`Effect::BitTrick`] additionally needs the result; see there.)
+//! instruction sees. ([`Effect::BitTrick`] additionally needs the result; see there.) Operations that come *after* the instruction are
+//! marked: those that must not happen twice if it faults and is executed once more, and those that look at what it has stored.
 //!
 //! The IR says nothing about *how* shadow is moved or recorded: analyses work on it, and each version of a block is emitted from it.
 
 mod display;
 
-use iced_x86::Code;
+use iced_x86::{Code, ConditionCode};
 
 pub use crate::shadow::Range;
+pub use crate::x87::Operation as X87Operation;
 pub use derivgrind_tape::Operation as RealOperation;
 
 /// Where shadow bytes lie.
@@ -120,6 +122,72 @@ impl Format {
             Format::Binary64 => 8,
         }
     }
+}
+
+/// The format of an operand of an x87 instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum X87Format {
+    /// A `float` in memory.
+    Binary32,
+    /// A `double` in memory.
+    Binary64,
+    /// A register, or a `long double` in memory.
+    Extended,
+    /// A 16-bit integer in memory: always passive.
+    Integer16,
+    /// A 32-bit integer in memory: always passive.
+    Integer32,
+}
+
+impl X87Format {
+    /// Bytes of a value and of its shadow.
+    pub const fn bytes(self) -> u16 {
+        match self {
+            X87Format::Integer16 => 2,
+            X87Format::Binary32 | X87Format::Integer32 => 4,
+            X87Format::Binary64 => 8,
+            X87Format::Extended => 10,
+        }
+    }
+}
+
+/// An operand of an x87 instruction. A register is named by its slot in the shadow register file before the instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct X87Operand {
+    /// Where it is: value and shadow.
+    pub place: Place,
+    /// What it is.
+    pub format: X87Format,
+}
+
+impl X87Operand {
+    /// ST(`number`).
+    pub const fn register(number: u16) -> X87Operand {
+        X87Operand { place: Place::Register(crate::shadow::x87(number)), format: X87Format::Extended }
+    }
+
+    /// Its value and shadow.
+    pub fn span(self) -> Span {
+        Span::new(self.place, self.format.bytes())
+    }
+
+    /// Its shadow, unless it is an integer.
+    pub fn real(self) -> Option<Span> {
+        (!matches!(self.format, X87Format::Integer16 | X87Format::Integer32)).then(|| self.span())
+    }
+}
+
+/// How the x87 stack is changed, where the data decide about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StackChange {
+    /// `fsincos`: the sine in place of the operand, and the cosine pushed; nothing if the operand is too large.
+    SineCosine,
+    /// `fptan`: the tangent in place of the operand, and 1 pushed; nothing if the operand is too large.
+    Tangent,
+    /// `fldenv`: TOP comes from memory, at this distance from the operand; registers stay where they are.
+    LoadEnvironment(u8),
+    /// An MMX instruction: TOP becomes 0.
+    ToMmx,
 }
 
 /// An operand of a bit trick.
@@ -232,6 +300,43 @@ pub enum Effect {
         /// What the destination is compared with and what receives it otherwise: low and high half.
         accumulator: [Option<Span>; 2],
     },
+    /// An x87 operation on real numbers: if an operand is active, the target gets the result's shadow, else it becomes passive.
+    X87 {
+        /// Its rule.
+        operation: X87Operation,
+        /// A register's shadow, or a temporary.
+        target: Place,
+        /// First operand.
+        a: X87Operand,
+        /// Second operand, if the operation has two.
+        b: Option<X87Operand>,
+    },
+    /// An x87 register is loaded or stored: the shadow changes its format as the number does.
+    X87Move {
+        /// Where to.
+        target: X87Operand,
+        /// Where from.
+        source: X87Operand,
+    },
+    /// The x87 stack moves: the shadow of ST(k) becomes that of ST(k + by), counted modulo 8. A push is 1, a pop -1.
+    Rotate {
+        /// By so many registers.
+        by: i8,
+    },
+    /// The x87 stack moves in a way that depends on data.
+    Stack {
+        /// How.
+        change: StackChange,
+    },
+    /// The target becomes a copy of the source if a condition holds (`fcmov`).
+    Select {
+        /// The condition.
+        condition: ConditionCode,
+        /// Where to.
+        target: Span,
+        /// Where from.
+        source: Place,
+    },
     /// Processor state is saved to memory or restored from it.
     State {
         /// Which way and in which layout.
@@ -251,6 +356,10 @@ pub enum StateTransfer {
     FxSave,
     /// `fxrstor`
     FxRestore,
+    /// `fnsave`, with the distance of the registers from the operand.
+    FnSave(u8),
+    /// `frstor`, likewise.
+    FRestore(u8),
     /// `xsave`, `xsaveopt`: standard format.
     XSave,
     /// `xsavec`, `xsaves`: compacted format.
@@ -266,6 +375,8 @@ pub enum StateTransfer {
 pub struct Operation {
     /// Position of the instruction in its block.
     pub instruction: u16,
+    /// Whether it happens after the instruction.
+    pub after: bool,
     /// What happens.
     pub effect: Effect,
 }
@@ -287,13 +398,17 @@ impl Ir {
 }
 
 impl Effect {
-    /// The shadow that is written. `RepeatedMove`, `RepeatedStore`, `CompareExchange` and `State` are not described by a span.
+    /// The shadow that is written. `RepeatedMove`, `RepeatedStore`, `CompareExchange`, `Rotate`, `Stack` and `State` are not described by a
+    /// span.
     pub fn target(&self) -> Option<Span> {
         match *self {
             Effect::Clear { target } | Effect::BitTrick { target, .. } | Effect::Replay { target, .. } => Some(target),
             Effect::Copy { target, bytes, .. } => Some(Span::new(target, bytes)),
             Effect::Convert { to, target, .. } => Some(Span::new(target, to.bytes())),
             Effect::Real { format, target, .. } => Some(Span::new(target, format.bytes())),
+            Effect::X87 { target, .. } => Some(Span::new(target, X87Format::Extended.bytes())),
+            Effect::X87Move { target, .. } => Some(target.span()),
+            Effect::Select { target, .. } => Some(target),
             _ => None,
         }
     }
@@ -312,6 +427,9 @@ impl Effect {
             }
             Effect::BitTrick { a, b, .. } => [operand(a), b.and_then(operand)],
             Effect::Replay { sources, .. } => sources,
+            Effect::X87 { a, b, .. } => [a.real(), b.and_then(X87Operand::real)],
+            Effect::X87Move { source, .. } => [source.real(), None],
+            Effect::Select { target, source, .. } => [Some(target), Some(Span::new(source, target.bytes))],
             Effect::Lost { source } => [Some(source), None],
             _ => [None, None],
         }

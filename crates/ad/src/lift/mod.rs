@@ -1,7 +1,7 @@
 //! Lifting: from decoded amd64 instructions to the AD IR.
 //!
 //! What an instruction means for shadow data is looked up by its mnemonic in tables: `moves`, `shuffles`, `general`,
-//! `arithmetic` and `bits` each hold one, with a generic path for each class of entry. An instruction without an entry is treated by
+//! `arithmetic`, `bits` and `x87` each hold one, with a generic path for each class of entry. An instruction without an entry is treated by
 //! `fallback`: everything that it writes becomes passive, and everything that it reads counts as lost if it is active.
 
 mod arithmetic;
@@ -11,6 +11,7 @@ mod fallback;
 mod general;
 mod moves;
 mod shuffles;
+mod x87;
 
 use std::sync::OnceLock;
 
@@ -42,6 +43,8 @@ pub(crate) enum Class {
     Convert(arithmetic::Conversion),
     /// An integer operation that may be a real operation in disguise.
     Bits(bits::Bits),
+    /// An x87 instruction.
+    X87(x87::X87),
     /// Anything that needs code of its own.
     Custom(fn(&mut Lifter<'_>)),
 }
@@ -65,7 +68,7 @@ fn class_of(mnemonic: Mnemonic) -> Option<&'static Class> {
 
 /// All entries.
 fn tables() -> impl Iterator<Item = &'static (Mnemonic, Class)> {
-    [moves::TABLE, shuffles::TABLE, general::TABLE, arithmetic::TABLE, arithmetic::FUSED, bits::TABLE]
+    [moves::TABLE, shuffles::TABLE, general::TABLE, arithmetic::TABLE, arithmetic::FUSED, bits::TABLE, x87::TABLE]
         .into_iter()
         .flatten()
 }
@@ -79,6 +82,7 @@ pub fn known_mnemonics() -> impl Iterator<Item = Mnemonic> {
 pub fn lift(instructions: &[Instruction]) -> Ir {
     let mut ir = Ir::default();
     let mut factory = InstructionInfoFactory::new();
+    let mut mmx = false;
     for (position, instruction) in instructions.iter().enumerate() {
         let mut lifter = Lifter {
             instruction,
@@ -87,6 +91,8 @@ pub fn lift(instructions: &[Instruction]) -> Ir {
             factory: &mut factory,
             assignment: assign::Assignment::default(),
             temporaries: 0,
+            after: false,
+            mmx: &mut mmx,
         };
         lifter.lift();
     }
@@ -102,6 +108,10 @@ pub(crate) struct Lifter<'a> {
     factory: &'a mut InstructionInfoFactory,
     assignment: assign::Assignment,
     temporaries: u16,
+    /// Whether effects come after the instruction from now on.
+    after: bool,
+    /// Whether the block has come to an MMX instruction, so that TOP is 0.
+    mmx: &'a mut bool,
 }
 
 impl Lifter<'_> {
@@ -110,6 +120,7 @@ impl Lifter<'_> {
             general::string(self);
             return;
         }
+        x87::enter_mmx(self);
         match self.class() {
             None => fallback::without_entry(self),
             Some(class) => {
@@ -139,6 +150,7 @@ impl Lifter<'_> {
             Class::Fused(fused) => arithmetic::fused(self, fused),
             Class::Convert(conversion) => arithmetic::convert(self, conversion),
             Class::Bits(bits) => bits::lift(self, bits),
+            Class::X87(x87) => x87::lift(self, x87),
             Class::Custom(function) => function(self),
         }
     }
@@ -156,7 +168,22 @@ impl Lifter<'_> {
             (Effect::Copy { .. }, Some(target)) if from_stack_pointer => Effect::Clear { target },
             (effect, _) => effect,
         };
-        self.ir.operations.push(Operation { instruction: self.position, effect });
+        self.ir.operations.push(Operation { instruction: self.position, after: self.after, effect });
+    }
+
+    /// The effects that are added from now on come after the instruction.
+    pub(crate) fn after(&mut self) {
+        self.after = true;
+    }
+
+    /// An MMX instruction comes: whether it is the first one since the block's beginning or an x87 instruction.
+    pub(crate) fn begins_mmx(&mut self) -> bool {
+        !std::mem::replace(self.mmx, true)
+    }
+
+    /// An x87 instruction comes.
+    pub(crate) fn leave_mmx(&mut self) {
+        *self.mmx = false;
     }
 
     /// Makes a span passive.

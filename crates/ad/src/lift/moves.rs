@@ -119,7 +119,5 @@ fn clear_vectors(lifter: &mut Lifter<'_>, from: u16) {
 fn clear_mmx(lifter: &mut Lifter<'_>) {
     use crate::ir::Place;
     use crate::shadow;
-    for number in 0..8 {
-        lifter.clear(Span::new(Place::Register(shadow::X87 + 16 * number), 16));
-    }
+    lifter.clear(Span::new(Place::Register(shadow::X87), shadow::X87_BYTES));
 }

@@ -10,6 +10,7 @@ mod real;
 mod requests;
 mod rounding;
 mod state;
+mod x87;
 
 use std::sync::OnceLock;
 
@@ -19,9 +20,10 @@ use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
-use crate::instrument::{Instrument, Mode, Request, Thread, lost_at};
+use crate::instrument::{Instrument, Mode, Request, Thread, X87Call, X87Move, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::shadow::WIDE_TAG;
+use crate::x87::Session;
 
 use state::TapeThread;
 
@@ -60,6 +62,8 @@ impl Mode for Recording {
     const ARITHMETIC_GENERAL: usize = 4;
     /// Indices are written lane by lane.
     const COPY_BYTES: u16 = 8;
+    /// Indices have eight bytes.
+    const X87_BYTES: u16 = 8;
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
     /// Whether the tape's cursor is in its scratch register.
@@ -103,6 +107,17 @@ impl Mode for Recording {
             }
         }
     }
+
+    fn x87(thread: &mut Thread<'_>, session: &Session, call: &X87Call) {
+        x87::record(thread, session, call);
+    }
+
+    fn x87_move_inline(emitter: &mut Emitter<'_>, index: usize, moved: X87Move) -> bool {
+        x87::emit_move(emitter, index, moved);
+        true
+    }
+
+    fn x87_move(_: &mut Thread<'_>, _: X87Move, _: u64) {}
 
     fn disabled(thread: &mut Thread<'_>, now: bool) {
         // Without room each operation takes the slow path, and that makes its result passive.

@@ -6,9 +6,11 @@ use derivgrind_tape::{Operation, Record};
 use crate::instrument::{Request, Thread, requests, shadow_address};
 use crate::ir::Format;
 use crate::shadow::{INDEX_BITS, WIDE_TAG};
+use crate::x87::{self, Extended};
 
 use super::state::TapeThread;
-use super::tape;
+use super::x87::{index_of, of_index};
+use super::{Recording, tape};
 
 /// `GET_MODE`'s answer in recording mode.
 const MODE: u64 = b'b' as u64;
@@ -32,9 +34,10 @@ pub(super) const REQUESTS: &[Request] = &[
 ];
 
 /// `GET_INDEX(address of variable, address for the index)`
-fn get_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+fn get_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
     let [_, variable, index, size, ..] = *arguments;
-    user::write(index, index_at(variable, size)?)?;
+    let found = if is_extended(size) { extended_index(thread, variable)? } else { index_at(variable, size)? };
+    user::write(index, found)?;
     user::write_shadow(index, &[0; 8]);
     Ok(0)
 }
@@ -50,11 +53,28 @@ fn index_at(variable: u64, size: u64) -> Result<u64, user::Fault> {
     Ok(if size != 4 && shadow & WIDE_TAG != 0 { shadow & INDEX_BITS } else { shadow & u64::from(u32::MAX) })
 }
 
+/// Whether a variable of this size is a `long double`.
+fn is_extended(size: u64) -> bool {
+    matches!(size, 10 | 12 | 16)
+}
+
+/// The index of a `long double`.
+fn extended_index(thread: &mut Thread<'_>, variable: u64) -> Result<u64, user::Fault> {
+    user::read::<[u8; Extended::BYTES]>(variable)?;
+    let (_, shadow) = x87::argument::<Recording>(thread, 0, variable);
+    Ok(index_of(shadow))
+}
+
 /// `SET_INDEX(address of variable, address of the index)`
 fn set_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
     let [_, variable, index, size, ..] = *arguments;
     user::read::<u32>(variable)?;
     let index: u64 = user::read(index)?;
+    if is_extended(size) || size == 0 && looks_extended(thread, variable, index) {
+        user::read::<[u8; Extended::BYTES]>(variable)?;
+        x87::set_result::<Recording>(thread, 0, variable, of_index(index));
+        return Ok(0);
+    }
     let wide = match size {
         0 => index > u64::from(u32::MAX) || looks_wide(thread, variable, index),
         size => size >= 8,
@@ -87,6 +107,19 @@ fn looks_wide(thread: &mut Thread<'_>, variable: u64, index: u64) -> bool {
     let mut neighbour = [0; 4];
     shadow_address::read(variable.wrapping_add(4), &mut neighbour);
     variable.is_multiple_of(8) && neighbour == [0; 4]
+}
+
+/// Whether a variable of unknown size is a `long double`: likewise. A number whose low eight bytes happen to be the same number as binary64 is one.
+fn looks_extended(thread: &mut Thread<'_>, variable: u64, index: u64) -> bool {
+    let fields = thread.tape_fields();
+    let (last_index, value) = (fields.last_index, f64::from_bits(fields.last_value));
+    let Ok(bytes) = user::read::<[u8; Extended::BYTES]>(variable) else { return false };
+    let extended = Extended::from_bytes(bytes);
+    // A normal number has its leading bit. Zero looks the same in all formats.
+    index == last_index
+        && index != 0
+        && extended.significand >> 63 != 0
+        && extended.to_f64().to_bits() == value.to_bits()
 }
 
 /// `NEW_INDEX(struct of pointers: index1, index2, diff1, diff2, new index, value)`

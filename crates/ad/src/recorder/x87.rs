@@ -1,0 +1,226 @@
+//! x87 in recording mode.
+//!
+//! The shadow of a register is an index with the tag of binary64 in eight bytes. So loads and stores of `double` only move it. A `long double` in
+//! memory keeps the bits that are not part of an index there for its own sign and exponent, [`EXPONENT`]: programs change the sign, and
+//! sometimes the exponent, in memory, in bytes that have no part of the index. What is loaded then is the number that was stored times
+//! ±2^k, and that is the derivative.
+
+use derivgrind_engine::context::Context;
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
+use derivgrind_tape::Operation;
+use iced_x86::{Code, Instruction, Register};
+
+use crate::instrument::{
+    Thread, X87Call, X87Move, lost_at, operand_address, read_shadow, shadow_of, value_in_memory, write_shadow,
+};
+use crate::ir::{Format, Place, X87Format, X87Operation};
+use crate::shadow::{INDEX_BITS, WIDE_TAG};
+use crate::x87::{self, Extended, ExtendedShadow, Session, Shadow};
+
+use super::state::TapeThread;
+use super::{Recording, errors, real};
+
+/// Where a `long double` in memory has its sign and exponent in its shadow, and how many bits these are. Indices have fewer bits than that.
+const EXPONENT: u32 = 47;
+const EXPONENT_BITS: u32 = 16;
+const INDEX: u64 = (1 << EXPONENT) - 1;
+
+impl ExtendedShadow for Recording {
+    fn loaded(context: &mut Context, value: Extended, shadow: Shadow) -> Shadow {
+        let word = word(shadow);
+        if word == 0 {
+            return Shadow::default();
+        }
+        let stored = Extended { high: (word >> EXPONENT) as u16, ..value };
+        let ratio = x87::ratio(stored, value);
+        let index = match ratio {
+            Some(1.0) => word & INDEX,
+            Some(ratio) => {
+                let mut thread = Thread::new(context);
+                thread.record(Operation::Partials, Format::Binary64, [word & INDEX, 0], [ratio, 0.0])
+            }
+            None => {
+                lost_at(context.rip);
+                0
+            }
+        };
+        of_index(index)
+    }
+
+    fn stored(_: &mut Context, value: Extended, shadow: Shadow) -> Shadow {
+        let index = word(shadow) & INDEX_BITS;
+        if index > INDEX {
+            errors::extended_overflow();
+            return Shadow::default();
+        }
+        let mut stored = of_index(index);
+        if index != 0 {
+            let word = word(stored) | u64::from(value.high) << EXPONENT;
+            stored[..8].copy_from_slice(&word.to_le_bytes());
+        }
+        stored
+    }
+}
+
+/// The low eight bytes.
+fn word(shadow: Shadow) -> u64 {
+    u64::from_le_bytes(shadow[..8].try_into().expect("eight bytes"))
+}
+
+/// The index in the shadow of a register.
+pub(super) fn index_of(shadow: Shadow) -> u64 {
+    word(shadow) & INDEX_BITS
+}
+
+/// The shadow of a register that has this index.
+pub(super) fn of_index(index: u64) -> Shadow {
+    let mut shadow = Shadow::default();
+    if index != 0 {
+        shadow[..8].copy_from_slice(&(index | WIDE_TAG).to_le_bytes());
+    }
+    shadow
+}
+
+/// Records an operation.
+pub(super) fn record(thread: &mut Thread<'_>, session: &Session, call: &X87Call) {
+    let indices = call.operands.map(|operand| {
+        let span = operand.and_then(crate::ir::X87Operand::real);
+        span.map_or(0, |span| read_shadow(thread, 0, span, call.address)[0] & INDEX_BITS)
+    });
+    let index = index_of_result(thread, session, call, indices);
+    let mut shadow = [0; 4];
+    shadow[0] = word(of_index(index));
+    write_shadow(thread, 0, call.target, call.address, &shadow);
+}
+
+fn index_of_result(thread: &mut Thread<'_>, session: &Session, call: &X87Call, indices: [u64; 2]) -> u64 {
+    if thread.fields().disabled != 0 || rounds(session, call, indices) {
+        return 0;
+    }
+    let partials = call.operation.partials(session, call.values[0], call.values[1]).map(Extended::to_f64);
+    // A partial derivative of 0 is no dependence.
+    let terms: [(u64, f64); 2] = [0, 1].map(|k| if partials[k] == 0.0 { (0, 0.0) } else { (indices[k], partials[k]) });
+    let mut record = |operation, operands, values| thread.record(operation, Format::Binary64, operands, values);
+    match terms {
+        [(0, _), (0, _)] => 0,
+        [(index, 1.0), (0, _)] | [(0, _), (index, 1.0)] => index,
+        [(first, 1.0), (second, 1.0)] => record(Operation::Add, [first, second], [0.0, 0.0]),
+        [(first, 1.0), (second, -1.0)] => record(Operation::Sub, [first, second], [0.0, 0.0]),
+        [(index, partial), (0, _)] | [(0, _), (index, partial)] => {
+            record(Operation::Partials, [index, 0], [partial, 0.0])
+        }
+        [(first, a), (second, b)] => record(Operation::Partials, [first, second], [a, b]),
+    }
+}
+
+/// Whether a rounding constant is added.
+fn rounds(session: &Session, call: &X87Call, indices: [u64; 2]) -> bool {
+    let is_sum = matches!(call.operation, X87Operation::Add | X87Operation::Subtract);
+    is_sum && (0..2).any(|k| indices[k] == 0 && x87::is_rounding_constant(call.values[k], session.control()))
+}
+
+/// Emits a load or store: all are inline, apart from exceptions.
+pub(super) fn emit_move(emitter: &mut Emitter<'_>, index: usize, X87Move { target, source }: X87Move) {
+    emitter.save_flags(index);
+    match (source.format, target.format) {
+        (X87Format::Binary32, _) => real::convert(emitter, index, Format::Binary64, target.place, source.place),
+        (_, X87Format::Binary32) => real::convert(emitter, index, Format::Binary32, target.place, source.place),
+        (X87Format::Extended, X87Format::Extended) if source.place.is_memory() => {
+            load(emitter, index, target.place, source.place);
+        }
+        (X87Format::Extended, X87Format::Extended) => save(emitter, index, target.place, source.place),
+        _ => {
+            let (register, from) = (emitter.scratch(0), shadow_of(emitter, index, source.place));
+            emitter.asm().load(register, from);
+            let to = shadow_of(emitter, index, target.place);
+            emitter.asm().store(to, register);
+        }
+    }
+}
+
+/// A register gets the shadow of a `long double` in memory.
+fn load(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
+    let (word, exponent, value) = (emitter.scratch(0), emitter.scratch(1), emitter.scratch(2));
+    let from = shadow_of(emitter, index, source);
+    emitter.asm().load(word, from);
+    let (passive, join) = (emitter.asm().label(), emitter.asm().label());
+    emitter.asm().push2(Code::Test_rm64_r64, word, word);
+    emitter.asm().jump_if(Condition::Equal, passive);
+    load_exponent(emitter, index, value, source);
+    emitter.asm().push2(Code::Mov_r64_rm64, exponent, word);
+    shift(emitter, Code::Shl_rm64_imm8, exponent, 64 - EXPONENT - EXPONENT_BITS);
+    shift(emitter, Code::Shr_rm64_imm8, exponent, 64 - EXPONENT_BITS);
+    emitter.asm().push2(Code::Cmp_r64_rm64, exponent, value);
+    let instruction = emitter.block().instructions()[index];
+    let site: &'static Instruction = Box::leak(Box::new(instruction));
+    let changed = emitter.cold(move |emitter| {
+        emitter.call_helper_here(load_changed, std::ptr::from_ref(site) as u64);
+        emitter.asm().jump(join);
+    });
+    emitter.asm().jump_if(Condition::NotEqual, changed);
+    shift(emitter, Code::Shl_rm64_imm8, word, 64 - EXPONENT);
+    shift(emitter, Code::Shr_rm64_imm8, word, 64 - EXPONENT);
+    shift(emitter, Code::Bts_rm64_imm8, word, 63);
+    emitter.asm().bind(passive);
+    let to = shadow_of(emitter, index, target);
+    emitter.asm().store(to, word);
+    emitter.asm().bind(join);
+}
+
+/// A `long double` in memory, which has its value already, gets the shadow of a register.
+fn save(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
+    let (word, exponent) = (emitter.scratch(0), emitter.scratch(1));
+    let from = shadow_of(emitter, index, source);
+    emitter.asm().load(word, from);
+    let passive = emitter.asm().label();
+    emitter.asm().push2(Code::Test_rm64_r64, word, word);
+    emitter.asm().jump_if(Condition::Equal, passive);
+    // Above the index there is only the tag.
+    emitter.asm().push2(Code::Mov_r64_rm64, exponent, word);
+    shift(emitter, Code::Btr_rm64_imm8, exponent, 63);
+    shift(emitter, Code::Shr_rm64_imm8, exponent, EXPONENT);
+    let overflow = emitter.cold(move |emitter| {
+        emitter.call_helper_here(overflow, 0);
+        emitter.asm().constant(word, 0);
+        emitter.asm().jump(passive);
+    });
+    emitter.asm().push2(Code::Test_rm64_r64, exponent, exponent);
+    emitter.asm().jump_if(Condition::NotEqual, overflow);
+    load_exponent(emitter, index, exponent, target);
+    shift(emitter, Code::Shl_rm64_imm8, exponent, EXPONENT);
+    emitter.asm().push2(Code::Or_r64_rm64, word, exponent);
+    emitter.asm().bind(passive);
+    let to = shadow_of(emitter, index, target);
+    emitter.asm().store(to, word);
+    let rest = shadow_of(emitter, index, target.advanced(8));
+    let zero = Instruction::with2(Code::Mov_rm16_imm16, rest, 0);
+    emitter.asm().push(&zero.expect("mov takes memory and constant"));
+}
+
+/// Sign and exponent of a `long double` in memory.
+fn load_exponent(emitter: &mut Emitter<'_>, index: usize, register: Register, place: Place) {
+    let Place::Memory { base, offset } = place else { return };
+    let memory = value_in_memory(emitter, index, base, offset + 8);
+    crate::instrument::load(emitter, register, memory, 2);
+}
+
+fn shift(emitter: &mut Emitter<'_>, code: Code, register: Register, count: u32) {
+    let instruction = Instruction::with2(code, register, count as i32);
+    emitter.asm().push(&instruction.expect("the code takes a register and a constant"));
+}
+
+/// ST(0) has been loaded from a `long double` whose sign or exponent has been changed in memory.
+fn load_changed(context: &mut Context, payload: u64) -> HelperNext {
+    // SAFETY: `load` passes the instruction, which is never freed.
+    let instruction = unsafe { &*(payload as *const Instruction) };
+    let address = operand_address(instruction, context).unwrap_or(0);
+    let mut thread = Thread::new(context);
+    let (_, shadow) = x87::argument::<Recording>(&mut thread, 0, address);
+    x87::set_shadow(&mut thread, 0, 0, shadow);
+    HelperNext::Resume
+}
+
+fn overflow(_: &mut Context, _: u64) -> HelperNext {
+    errors::extended_overflow();
+    HelperNext::Resume
+}
