@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 
 use super::map::{Kind, Mapping, Protection, pages_up};
 use super::place::{self, Request};
+use super::shadow::Neighbours;
 use super::{APP_END, APP_START, Aftermath, PAGE, State, file_origin, host, shadow, shadow_layers, state};
 use crate::syscall::raw::{result, syscall};
 
@@ -12,6 +13,12 @@ impl State {
     /// Whether `bytes` more fit into the application's own limit.
     fn within_limit(&self, bytes: u64) -> bool {
         self.size_limit == u64::MAX || self.map.total().saturating_add(bytes) <= self.size_limit
+    }
+
+    /// Which pages beside a range are mapped.
+    fn neighbours(&self, range: &Range<u64>) -> Neighbours {
+        let is_mapped = |address: Option<u64>| address.is_some_and(|address| self.map.at(address).is_some());
+        Neighbours { below: is_mapped(range.start.checked_sub(1)), above: is_mapped(Some(range.end)) }
     }
 
     /// Records that `range` now holds `mapping`, with fresh shadow.
@@ -22,7 +29,7 @@ impl State {
         aftermath.gone.extend(self.map.remove(range.clone()));
         if let Err(error) = shadowed {
             let _ = host::unmap(range.clone());
-            shadow::unmap(range.clone(), shadow_layers());
+            shadow::unmap(range.clone(), shadow_layers(), self.neighbours(&range));
             self.freed(&range);
             return Err(error);
         }
@@ -37,7 +44,7 @@ impl State {
     fn release(&mut self, range: Range<u64>, aftermath: &mut Aftermath) -> Result<(), i32> {
         self.release_guards(range.clone(), aftermath);
         host::unmap(range.clone())?;
-        shadow::unmap(range.clone(), shadow_layers());
+        shadow::unmap(range.clone(), shadow_layers(), self.neighbours(&range));
         aftermath.gone.extend(self.map.remove(range.clone()));
         self.freed(&range);
         Ok(())
@@ -249,7 +256,7 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
             let _ = shadow::map(old.clone(), layers);
             aftermath.changed.extend(state.map.overlapping(old).cloned());
         } else {
-            shadow::unmap(old.clone(), layers);
+            shadow::unmap(old.clone(), layers, state.neighbours(&old));
             aftermath.gone.extend(state.map.remove(old.clone()));
             state.freed(&old);
         }

@@ -10,6 +10,14 @@ pub(super) fn map_anonymous(range: Range<u64>, protection: i32) -> Result<(), i3
     map(range, protection, flags, -1, 0)
 }
 
+/// The same where nothing is mapped; else fails with EEXIST.
+pub(super) fn map_where_free(range: Range<u64>, protection: i32) -> Result<(), i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let arguments = [range.start, range.end - range.start, protection as u64, flags as u64, -1i64 as u64, 0];
+    // SAFETY: callers pass ranges of the shadow, which hold no Rust objects, and nothing is replaced.
+    result(unsafe { syscall(libc::SYS_mmap, arguments) }).map(drop)
+}
+
 /// `mmap` with `MAP_FIXED` at exactly `range`.
 pub(super) fn map(range: Range<u64>, protection: i32, flags: i32, descriptor: i32, offset: u64) -> Result<(), i32> {
     let flags = (flags & !libc::MAP_32BIT & !libc::MAP_FIXED_NOREPLACE & !libc::MAP_GROWSDOWN) | libc::MAP_FIXED;

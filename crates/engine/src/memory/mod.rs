@@ -28,7 +28,9 @@ pub const APP_END: u64 = 1 << 43;
 ///
 /// Not a power of two: AMD processors predict the way of the first-level cache from a hash of address bits 12 to 27 (Lipp et al., "Take A Way",
 /// 2020). Data and shadow whose addresses agree in these would turn each other out of the cache in turn, which makes programs several times slower.
-pub const SHADOW_STRIDE: u64 = APP_END + 0x2_b000;
+/// And no multiple of the page size: else a datum and its shadow in all layers would compete for the same set of that cache, which has eight ways. The nine
+/// of them lie seven cache lines from each other, modulo a page.
+pub const SHADOW_STRIDE: u64 = APP_END + 0x2_b1c0;
 /// Lowest address that can be mapped (the usual `vm.mmap_min_addr`).
 pub const APP_START: u64 = 0x10000;
 /// Size of a page.

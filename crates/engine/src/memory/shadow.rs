@@ -1,4 +1,7 @@
-//! The shadow layers: layer k of address `a` lies at `a + (k+1)·2^43`.
+//! The shadow layers: layer k of address `a` lies at `a + (k+1)·SHADOW_STRIDE`.
+//!
+//! The distance is no multiple of the page size. So a page at either edge of a mapping's shadow belongs in part to what lies beside the mapping: it
+//! is mapped as long as one of the two is, and cleared instead of being replaced.
 
 use std::arch::global_asm;
 use std::ops::Range;
@@ -14,49 +17,127 @@ fn layers(range: &Range<u64>, count: u32) -> impl Iterator<Item = Range<u64>> + 
     (1..=u64::from(count)).map(move |k| start + k * SHADOW_STRIDE..end + k * SHADOW_STRIDE)
 }
 
+fn page_of(address: u64) -> u64 {
+    address & !(PAGE - 1)
+}
+
+/// The pages that belong to a range alone; none if the range is short.
+fn inner(range: &Range<u64>) -> Range<u64> {
+    let start = range.start.next_multiple_of(PAGE);
+    start..page_of(range.end).max(start)
+}
+
+/// The parts of a range in pages that it shares with what lies before and behind it; empty where there is no such page.
+fn edges(range: &Range<u64>) -> [Range<u64>; 2] {
+    let Range { start, end } = inner(range);
+    [range.start..start.min(range.end), end.min(range.end)..range.end]
+}
+
+/// Maps a page if nothing is there.
+fn map_page(page: u64) -> Result<(), i32> {
+    match host::map_where_free(page..page + PAGE, libc::PROT_READ | libc::PROT_WRITE) {
+        Err(libc::EEXIST) => Ok(()),
+        outcome => outcome,
+    }
+}
+
 /// Maps zero shadow for `range`, replacing what was there.
 pub(super) fn map(range: Range<u64>, count: u32) -> Result<(), i32> {
     for layer in layers(&range, count) {
-        host::map_anonymous(layer, libc::PROT_READ | libc::PROT_WRITE)?;
+        let pages = page_of(layer.start)..layer.end.next_multiple_of(PAGE);
+        match host::map_where_free(pages, libc::PROT_READ | libc::PROT_WRITE) {
+            Err(libc::EEXIST) => {}
+            outcome => {
+                outcome?;
+                continue;
+            }
+        }
+        let own = inner(&layer);
+        if !own.is_empty() {
+            host::map_anonymous(own, libc::PROT_READ | libc::PROT_WRITE)?;
+        }
+        for edge in edges(&layer).into_iter().filter(|edge| !edge.is_empty()) {
+            map_page(page_of(edge.start))?;
+            clear_bytes(edge);
+        }
     }
     Ok(())
+}
+
+/// What lies beside a range of the application.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neighbours {
+    /// The page below its first one is mapped.
+    pub below: bool,
+    /// The page above its last one is mapped.
+    pub above: bool,
 }
 
 /// Unmaps the shadow of `range`.
-pub(super) fn unmap(range: Range<u64>, count: u32) {
+pub(super) fn unmap(range: Range<u64>, count: u32, neighbours: Neighbours) {
     for layer in layers(&range, count) {
         // Unmapping fails only when the kernel runs out of mapping structures; the shadow then stays and is replaced at reuse.
-        let _ = host::unmap(layer);
-    }
-}
-
-/// Gives the kernel the same advice for shadow as for data.
-pub(super) fn advise(range: Range<u64>, count: u32, advice: i32) {
-    for layer in layers(&range, count) {
-        host::advise(layer, advice);
-    }
-}
-
-/// Moves the shadow of `length` bytes from one application address to another; the source's shadow is zero or unmapped afterwards.
-pub(super) fn relocate(from: u64, to: u64, length: u64, count: u32) -> Result<(), i32> {
-    for (source, target) in layers(&(from..from + length), count).zip(layers(&(to..to + length), count)) {
-        if host::remap(source.clone(), target.start, length).is_ok() {
-            continue;
+        let own = inner(&layer);
+        if !own.is_empty() {
+            let _ = host::unmap(own);
         }
-        // Shadow that was mapped piece by piece may consist of several kernel mappings, which do not move together.
-        host::map_anonymous(target.clone(), libc::PROT_READ | libc::PROT_WRITE)?;
-        for offset in (0..length).step_by(PAGE as usize) {
-            // SAFETY: both shadow ranges are mapped and do not overlap; nobody else uses the shadow of memory being moved.
-            unsafe {
-                let page = std::slice::from_raw_parts((source.start + offset) as *const u64, PAGE as usize / 8);
-                if page.iter().any(|&word| word != 0) {
-                    std::ptr::copy_nonoverlapping(page.as_ptr(), (target.start + offset) as *mut u64, page.len());
-                }
+        for (edge, shared) in edges(&layer).into_iter().zip([neighbours.below, neighbours.above]) {
+            if edge.is_empty() {
+                continue;
+            }
+            if shared {
+                clear_bytes(edge);
+            } else {
+                let page = page_of(edge.start);
+                let _ = host::unmap(page..page + PAGE);
             }
         }
-        host::unmap(source)?;
+    }
+}
+
+/// Gives the kernel the same advice for shadow as for data, as far as the pages belong to the range alone: what a child gets of its edges is not the
+/// range's affair only.
+pub(super) fn advise(range: Range<u64>, count: u32, advice: i32) {
+    for layer in layers(&range, count) {
+        host::advise(inner(&layer), advice);
+    }
+}
+
+/// Moves the shadow of `length` bytes from one application address to another, where shadow is mapped; the source's shadow is zero or unmapped
+/// afterwards.
+pub(super) fn relocate(from: u64, to: u64, length: u64, count: u32) -> Result<(), i32> {
+    for (source, target) in layers(&(from..from + length), count).zip(layers(&(to..to + length), count)) {
+        let (own, own_target) = (inner(&source), inner(&target));
+        if !own.is_empty() && host::remap(own.clone(), own_target.start, own.end - own.start).is_err() {
+            // Shadow that was mapped piece by piece may consist of several kernel mappings, which do not move together.
+            host::map_anonymous(own_target.clone(), libc::PROT_READ | libc::PROT_WRITE)?;
+            for offset in (0..own.end - own.start).step_by(PAGE as usize) {
+                // SAFETY: both pages are mapped shadow, which nobody else uses while its memory is being moved.
+                unsafe { copy(own.start + offset..own.start + offset + PAGE, own_target.start + offset) };
+            }
+            host::unmap(own)?;
+        }
+        for (edge, edge_target) in edges(&source).into_iter().zip(edges(&target)) {
+            // SAFETY: as above.
+            unsafe { copy(edge.clone(), edge_target.start) };
+            clear_bytes(edge);
+        }
     }
     Ok(())
+}
+
+/// Copies shadow that is not zero.
+///
+/// # Safety
+/// Both ranges are mapped shadow, aligned to words, and do not overlap.
+unsafe fn copy(source: Range<u64>, target: u64) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let words = std::slice::from_raw_parts(source.start as *const u64, (source.end - source.start) as usize / 8);
+        if words.iter().any(|&word| word != 0) {
+            std::ptr::copy_nonoverlapping(words.as_ptr(), target as *mut u64, words.len());
+        }
+    }
 }
 
 /// Makes the shadow of `range` zero. Parts that are not mapped are skipped.
@@ -64,11 +145,9 @@ pub(super) fn relocate(from: u64, to: u64, length: u64, count: u32) -> Result<()
 /// Pages that are zero already are not written to, so that clearing never makes memory grow.
 pub(super) fn clear(range: Range<u64>, count: u32) {
     for layer in layers(&range, count) {
-        let inner = layer.start.next_multiple_of(PAGE)..layer.end & !(PAGE - 1);
         if layer.end - layer.start >= DISCARD_FROM {
-            clear_bytes(layer.start..inner.start);
-            host::discard(inner.clone());
-            clear_bytes(inner.end..layer.end);
+            host::discard(inner(&layer));
+            edges(&layer).into_iter().for_each(clear_bytes);
         } else {
             clear_bytes(layer);
         }

@@ -24,6 +24,14 @@ fn map_anonymous(length: u64) -> u64 {
     map(0, length, READ_WRITE, ANONYMOUS, -1, 0).unwrap()
 }
 
+/// The same with nothing to both sides: pages of shadow are not shared.
+fn map_alone(length: u64) -> u64 {
+    let start = map_anonymous(length + 2 * PAGE) + PAGE;
+    unmap(start - PAGE, PAGE).unwrap();
+    unmap(start + length, PAGE).unwrap();
+    start
+}
+
 /// The word of layer `layer` that belongs to an application address.
 fn shadow_word(address: u64, layer: u64) -> *mut u64 {
     (address + (layer + 1) * SHADOW_STRIDE) as *mut u64
@@ -95,44 +103,85 @@ fn hints_and_fixed_addresses() {
 #[test]
 fn shadow_comes_zero_and_goes_with_its_memory() {
     let _lock = address_space();
-    let start = map_anonymous(0x4000);
+    let start = map_alone(0x4000);
     assert_eq!(shadow(start + 0x2000), [0, 0]);
     set_shadow(start + 0x2000, 7);
     set_shadow(start + 0x3000, 8);
     map(start + 0x2000, 0x1000, READ_WRITE, ANONYMOUS | libc::MAP_FIXED, -1, 0).unwrap();
     assert_eq!(shadow(start + 0x2000), [0, 0], "mapped over");
     assert_eq!(shadow(start + 0x3000), [8, 9], "beside what was mapped over");
+    for offset in [0, 0xff8, 0x1ff8, 0x2000] {
+        set_shadow(start + offset, 7);
+    }
     unmap(start, 0x2000).unwrap();
     for layer in 0..3 {
-        assert!(!host_has(start + layer * SHADOW_STRIDE, 0x2000));
+        // The last page of the gap is shared with what follows.
+        assert!(!host_has(start + layer * SHADOW_STRIDE, 0x1000));
         assert!(host_has(start + 0x2000 + layer * SHADOW_STRIDE, 0x2000));
     }
+    assert_eq!(shadow(start + 0x2000), [7, 8], "beside what was unmapped");
+    map(start, 0x2000, READ_WRITE, ANONYMOUS | libc::MAP_FIXED, -1, 0).unwrap();
+    assert_eq!([0, 0xff8, 0x1ff8].map(|offset| shadow(start + offset)), [[0; 2]; 3], "unmapped and mapped again");
+    assert_eq!(shadow(start + 0x2000), [7, 8], "beside what was mapped");
     unmap(start, 0x4000).unwrap();
     assert!(!host_has(start + SHADOW_STRIDE, 0x4000));
 }
 
 #[test]
+fn each_of_many_neighbours_has_its_own_shadow() {
+    let _lock = address_space();
+    const PAGES: u64 = 12;
+    let start = map_alone(PAGES * PAGE);
+    let mut mapped = [true; PAGES as usize];
+    let last = |page: u64| start + page * PAGE + PAGE - 8;
+    // Unmapped and mapped one by one in a mixed order, with a mark at both ends of each page.
+    for step in 0..60 {
+        let page = step * 5 % PAGES;
+        let at = start + page * PAGE;
+        let is_mapped = &mut mapped[page as usize];
+        if *is_mapped {
+            unmap(at, PAGE).unwrap();
+        } else {
+            map(at, PAGE, READ_WRITE, ANONYMOUS | libc::MAP_FIXED, -1, 0).unwrap();
+            assert_eq!((shadow(at), shadow(last(page))), ([0, 0], [0, 0]), "fresh");
+            set_shadow(at, page + 1);
+            set_shadow(last(page), page + 1);
+        }
+        *is_mapped = !*is_mapped;
+        for page in (0..PAGES).filter(|&page| mapped[page as usize] && step >= 2 * PAGES) {
+            let expected = [page + 1, page + 2];
+            assert_eq!((shadow(start + page * PAGE), shadow(last(page))), (expected, expected), "page {page}");
+        }
+    }
+    unmap(start, PAGES * PAGE).unwrap();
+    assert!(!host_has(start + SHADOW_STRIDE, PAGES * PAGE), "nothing is left");
+}
+
+#[test]
 fn a_moved_mapping_takes_its_shadow_along() {
     let _lock = address_space();
-    let start = map_anonymous(0x3000);
+    let start = map_alone(0x3000);
     let wall = start + 0x3000;
     map(wall, 0x1000, READ_WRITE, ANONYMOUS | libc::MAP_FIXED, -1, 0).unwrap();
+    set_shadow(start, 50);
     set_shadow(start + 0x1008, 5);
+    set_shadow(start + 0x2ff8, 60);
     user::write(start + 0x1008, 77u64).unwrap();
     assert_eq!(remap(start, 0x3000, 0x8000, 0, 0), Err(libc::ENOMEM), "no room and not allowed to move");
     let moved = remap(start, 0x3000, 0x8000, libc::MREMAP_MAYMOVE, 0).unwrap();
     assert_ne!(moved, start);
     assert_eq!(user::read(moved + 0x1008), Ok(77u64));
     assert_eq!(shadow(moved + 0x1008), [5, 6]);
+    assert_eq!([0, 0x2ff8].map(|offset| shadow(moved + offset)), [[50, 51], [60, 61]], "its ends");
     assert_eq!(shadow(moved + 0x7000), [0, 0]);
     assert_eq!(mapping_at(start), None);
-    assert!(!host_has(start + SHADOW_STRIDE, 0x3000));
+    assert!(!host_has(start + SHADOW_STRIDE, 0x2000));
     // Growing in place keeps it, shrinking drops the rest.
     unmap(wall, 0x1000).unwrap();
     let grown = remap(moved, 0x8000, 0x9000, 0, 0).unwrap();
     assert_eq!((grown, shadow(moved + 0x1008), shadow(moved + 0x8000)), (moved, [5, 6], [0, 0]));
     assert_eq!(remap(moved, 0x9000, 0x2000, 0, 0), Ok(moved));
-    assert!(!host_has(moved + 0x2000, 0x7000) && !host_has(moved + 0x2000 + SHADOW_STRIDE, 0x7000));
+    assert!(!host_has(moved + 0x2000, 0x7000) && !host_has(moved + 0x3000 + SHADOW_STRIDE, 0x6000));
     unmap(moved, 0x2000).unwrap();
 }
 
