@@ -25,13 +25,16 @@ pub struct Declared {
     pub results: PathBuf,
 }
 
-/// The result of a run, a line for each declared variable in the order of declaration: `input VALUE BYTES` or `output VALUE DOT`.
+/// The result of a run, a line for each declared variable in the order of declaration: `input VALUE BYTES` or `output VALUE DOT`;
+/// then `lost COUNT` if activity was lost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// Value and size in bytes of each input.
     pub inputs: Vec<(f64, u64)>,
     /// Value and dot value of each output.
     pub outputs: Vec<(f64, f64)>,
+    /// How often activity was lost.
+    pub lost: u64,
 }
 
 impl Results {
@@ -43,6 +46,9 @@ impl Results {
         for (value, dot) in &self.outputs {
             writeln!(file, "output {value:e} {dot:e}")?;
         }
+        if self.lost != 0 {
+            writeln!(file, "lost {}", self.lost)?;
+        }
         file.flush()
     }
 
@@ -50,6 +56,10 @@ impl Results {
     pub fn parse(text: &str) -> Option<Results> {
         let mut results = Results::default();
         for line in text.lines() {
+            if let Some(count) = line.strip_prefix("lost ") {
+                results.lost = count.parse().ok()?;
+                continue;
+            }
             let mut words = line.split(' ');
             match (words.next()?, words.next()?.parse().ok()?, words.next()?) {
                 ("input", value, size) => results.inputs.push((value, size.parse().ok()?)),
@@ -116,8 +126,9 @@ pub(crate) fn forget() {
 /// The process ends: writes the result.
 pub(crate) fn finish() {
     // They stay: the process may go on, and end once more.
-    let state = state();
-    let Some(State { declared, results, .. }) = state.as_ref() else { return };
+    let mut state = state();
+    let Some(State { declared, results, .. }) = state.as_mut() else { return };
+    results.lost = crate::instrument::lost_count();
     if let Err(error) = File::create(&declared.results).and_then(|file| results.write(file)) {
         report(&format!("cannot write {}: {error}", declared.results.display()));
     }
@@ -224,8 +235,11 @@ mod tests {
 
     #[test]
     fn results_are_read_as_they_are_written() {
-        let results =
-            Results { inputs: vec![(0.1, 8), (f64::NAN, 4)], outputs: vec![(1e300, -0.0), (3.0, f64::NEG_INFINITY)] };
+        let results = Results {
+            inputs: vec![(0.1, 8), (f64::NAN, 4)],
+            outputs: vec![(1e300, -0.0), (3.0, f64::NEG_INFINITY)],
+            lost: 7,
+        };
         let mut text = Vec::new();
         results.write(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -22,7 +22,7 @@ A program that is named like a command is reached with `--`: derivgrind -- demo"
 #[derive(Debug, Parser)]
 #[command(name = "derivgrind", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 #[command(
-    override_usage = "derivgrind [--quiet] <COMMAND> ...\n       derivgrind [--quiet] --record=DIR [--] PROGRAM [ARGUMENT]..."
+    override_usage = "derivgrind [--quiet] <COMMAND> ...\n       derivgrind [--quiet] [--strict] --record=DIR [--] PROGRAM [ARGUMENT]..."
 )]
 pub struct Derivgrind {
     /// Print no messages of our own other than errors
@@ -32,6 +32,10 @@ pub struct Derivgrind {
     /// Record into this directory; without it PROGRAM runs in forward mode
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
+
+    /// What is an error.
+    #[command(flatten)]
+    pub strictness: Strictness,
 
     /// What to do
     #[command(subcommand)]
@@ -57,6 +61,9 @@ pub enum Command {
         /// The program.
         #[command(flatten)]
         program: Program,
+        /// What is an error.
+        #[command(flatten)]
+        strictness: Strictness,
         /// Switches for finding errors in derivgrind.
         #[command(flatten)]
         debugging: Debugging,
@@ -66,6 +73,9 @@ pub enum Command {
         /// The program.
         #[command(flatten)]
         program: Program,
+        /// What is an error.
+        #[command(flatten)]
+        strictness: Strictness,
         /// What is done with declared variables.
         #[command(flatten)]
         followed: Followed,
@@ -89,6 +99,9 @@ pub enum Command {
         /// The program.
         #[command(flatten)]
         program: Program,
+        /// What is an error.
+        #[command(flatten)]
+        strictness: Strictness,
     },
     /// Run a program with perturbed inputs
     #[command(hide = true)]
@@ -116,6 +129,14 @@ pub enum Command {
     Demo,
     /// Print what a compiler, a linker or Python needs to find our files
     Config(Config),
+}
+
+/// What is an error.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Strictness {
+    /// Treat lost activity as an error: exit code 3 if an active value met an operation that is not differentiated
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// For our own use, to run a program several times and to look at its declared variables.
@@ -176,6 +197,9 @@ pub struct Grad {
     /// forward mode for each input
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub mode: Mode,
+    /// What is an error.
+    #[command(flatten)]
+    pub strictness: Strictness,
     /// The program.
     #[command(flatten)]
     pub program: Program,
@@ -376,10 +400,16 @@ mod tests {
     fn commands() {
         let line = parse("derivgrind --quiet record dir -- prog --bisect 1");
         assert!(line.quiet && line.record.is_none());
-        let Some(Command::Record { directory, program, debugging }) = line.command else { panic!("{line:?}") };
+        let Some(Command::Record { directory, program, strictness, debugging }) = line.command else {
+            panic!("{line:?}")
+        };
         assert_eq!(directory.to_str(), Some("dir"));
         assert_eq!(words(&program.words), ["prog", "--bisect", "1"]);
-        assert!(debugging.bisect.is_none());
+        assert!(debugging.bisect.is_none() && !strictness.strict);
+        let line = parse("derivgrind record --strict dir -- prog --strict");
+        let Some(Command::Record { strictness, .. }) = line.command else { panic!("{line:?}") };
+        assert!(strictness.strict && !line.strictness.strict);
+        assert!(parse("derivgrind --strict --record=dir prog").strictness.strict);
         let line = parse("derivgrind run --bisect 7 --lockstep --trace t prog --trace u");
         let Some(Command::Run { program, debugging }) = line.command else { panic!("{line:?}") };
         assert_eq!(debugging.bisect, Some(7));

@@ -1,5 +1,7 @@
 //! Errors and exit codes.
 
+use derivgrind_ad::instrument::EXIT_LOST;
+
 /// Exit codes of our own (`docs/exit-codes.md`). A command that runs a program otherwise exits as the program does.
 ///
 /// Numbers from 64 on have the meaning that they have in `sysexits.h`.
@@ -9,6 +11,8 @@ pub enum Exit {
     Wrong,
     /// Arguments that cannot be understood.
     Usage,
+    /// Activity was lost, and `--strict` makes that an error.
+    Lost,
     /// A tape that is missing, incomplete, damaged, or no tape.
     Tape,
     /// Bar or dot values for the evaluation that are missing or cannot be understood.
@@ -33,6 +37,7 @@ impl Exit {
         match self {
             Exit::Wrong => 1,
             Exit::Usage => 2,
+            Exit::Lost => EXIT_LOST as u8,
             Exit::Tape => 65,
             Exit::Seeds => 66,
             Exit::Unavailable => 69,

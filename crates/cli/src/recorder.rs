@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
+use derivgrind_ad::instrument::Reporting;
 use tempfile::TempDir;
 
 use crate::failure::{Exit, Failure};
@@ -36,8 +37,13 @@ pub fn temporary_directory() -> Result<TempDir, Failure> {
 ///
 /// # Errors
 /// If the process cannot be started or waited for.
-pub fn record(directory: &Path, program: &[OsString], output: Output, quiet: bool) -> Result<ExitStatus, Failure> {
-    let mut command = record_command(directory, program, quiet)?;
+pub fn record(
+    directory: &Path,
+    program: &[OsString],
+    output: Output,
+    reporting: Reporting,
+) -> Result<ExitStatus, Failure> {
+    let mut command = record_command(directory, program, reporting)?;
     if output == Output::StandardError {
         let stream = io::stderr().as_fd().try_clone_to_owned().map_err(not_started)?;
         command.stdout(Stdio::from(stream));
@@ -52,17 +58,19 @@ pub fn record(directory: &Path, program: &[OsString], output: Output, quiet: boo
 /// # Errors
 /// If the process cannot be started or waited for.
 pub fn record_captured(directory: &Path, program: &[OsString]) -> Result<std::process::Output, Failure> {
-    record_command(directory, program, false)?.output().map_err(not_started)
+    record_command(directory, program, Reporting::default())?.output().map_err(not_started)
 }
 
 /// `derivgrind record` of this very executable.
-fn record_command(directory: &Path, program: &[OsString], quiet: bool) -> Result<Command, Failure> {
+fn record_command(directory: &Path, program: &[OsString], reporting: Reporting) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe().map_err(not_started)?);
-    if quiet {
-        command.arg("--quiet");
-    }
-    command.arg("record").arg(directory).arg("--").args(program);
+    command.args(options(reporting)).arg("record").arg(directory).arg("--").args(program);
     Ok(command)
+}
+
+/// Options in front of a command of ours.
+pub fn options(reporting: Reporting) -> impl Iterator<Item = &'static str> {
+    [reporting.quiet.then_some("--quiet"), reporting.strict.then_some("--strict")].into_iter().flatten()
 }
 
 fn not_started(error: io::Error) -> Failure {

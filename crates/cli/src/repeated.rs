@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use derivgrind_ad::declared::{Declared, Results};
+use derivgrind_ad::instrument::Reporting;
 
 use crate::arguments::Followed;
 use crate::failure::{Exit, Failure};
-use crate::recorder::Output;
+use crate::recorder::{self, Output};
 
 /// What the options of a run say.
 ///
@@ -48,7 +49,7 @@ pub struct Run {
     pub results: Option<Results>,
 }
 
-/// Runs a program with seeds for its declared inputs. `output` is `None` if its streams shall not be seen.
+/// Runs a program with seeds for its declared inputs. `output` is `None` if its streams shall not be seen, nor what `reporting` says.
 ///
 /// # Errors
 /// If files cannot be written in `directory` or the process cannot be started.
@@ -58,6 +59,7 @@ pub fn run(
     way: Way,
     seeds: &[f64],
     output: Option<Output>,
+    reporting: Reporting,
 ) -> Result<Run, Failure> {
     let (seeds_file, results_file) = (directory.join("seeds"), directory.join("results"));
     let mut text = String::new();
@@ -72,7 +74,7 @@ pub fn run(
         std::fs::remove_file(&results_file).map_err(not_run)?;
     }
     let mut command = Command::new(std::env::current_exe().map_err(not_run)?);
-    command.arg("--quiet").arg(if way == Way::Forward { "forward" } else { "perturbed" });
+    command.args(recorder::options(reporting)).arg(if way == Way::Forward { "forward" } else { "perturbed" });
     command.arg("--seeds").arg(&seeds_file).arg("--results").arg(&results_file).arg("--").args(program);
     match output {
         Some(Output::Inherited) => {}

@@ -9,6 +9,7 @@ mod cpuid;
 pub mod dispatcher;
 pub mod hooks;
 pub mod loader;
+pub mod locate;
 mod lockstep;
 pub mod memory;
 pub mod procfs;

@@ -243,9 +243,11 @@ fn finish_thread(context: &mut Context) {
         registry.is_empty()
     };
     if last {
-        finish_process(context);
         // Threads of the tool must not keep the process alive. Its status is that of its first thread.
-        let code = LEADER_CODE.load(Ordering::SeqCst);
+        let mut code = LEADER_CODE.load(Ordering::SeqCst);
+        if finish_process(context) {
+            code = crate::tool().exit_code(code);
+        }
         // SAFETY: ends the process; the kernel sees to the rest.
         unsafe { syscall(libc::SYS_exit_group, [code as u64, 0, 0, 0, 0, 0]) };
     }

@@ -48,6 +48,14 @@ pub trait Tool: Send + Sync {
     /// [`Tool::process_goes_on`], with the other threads possibly still running.
     fn process_exit(&self, _context: &mut Context) {}
 
+    /// The code with which the process ends whose program ends with `code`. Called after [`Tool::process_exit`].
+    fn exit_code(&self, code: i32) -> i32 {
+        code
+    }
+
+    /// A system call has taken data out of the program, to a file or another process; `bytes` of it have non-zero shadow.
+    fn data_left(&self, _context: &mut Context, _bytes: u64) {}
+
     /// What [`Tool::process_exit`] has announced does not come about: an `execve` has failed, and the process goes on.
     fn process_goes_on(&self, _context: &mut Context) {}
 

@@ -2,7 +2,7 @@
 
 use derivgrind_engine::context::Context;
 
-use crate::instrument::lost_at;
+use crate::instrument::lost_in_call;
 use crate::math::Width;
 use crate::math::intercept::Differentiator;
 
@@ -27,6 +27,6 @@ impl Differentiator for DotValues {
     }
 
     fn interrupted(&self, address: u64) {
-        lost_at(address);
+        lost_in_call(address);
     }
 }

@@ -20,7 +20,7 @@ use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
 use crate::instrument::{
-    ACTIVE, Instrument, MOST_LAYERS, Mode, Request, Restoring, SUSPENDED, Thread, X87Call, X87Move, layers,
+    ACTIVE, Instrument, MOST_LAYERS, Mode, Reporting, Request, Restoring, SUSPENDED, Thread, X87Call, X87Move, layers,
 };
 use crate::ir::{BitOperation, Effect, Format, Place, Span};
 use crate::shadow;
@@ -33,8 +33,8 @@ use vector::{Vector, Width};
 /// How a program is run in forward mode.
 #[derive(Debug)]
 pub struct Settings {
-    /// No summary at exit.
-    pub quiet: bool,
+    /// What is told at exit about losses of activity.
+    pub reporting: Reporting,
     /// Number of directions, 1 to [`MOST_DIRECTIONS`]: each variable has a dot value in each of them.
     pub directions: u32,
     /// Seed declared inputs and collect declared outputs. Without it, recording requests do nothing.
@@ -46,7 +46,7 @@ pub const MOST_DIRECTIONS: usize = MOST_LAYERS;
 
 /// Forward mode.
 pub struct DotValues {
-    quiet: bool,
+    reporting: Reporting,
     directions: u32,
 }
 
@@ -59,7 +59,7 @@ impl Forward {
         if let Some(declared) = settings.declared {
             declared::install(declared);
         }
-        Instrument(DotValues { quiet: settings.quiet, directions: settings.directions })
+        Instrument(DotValues { reporting: settings.reporting, directions: settings.directions })
     }
 }
 
@@ -177,8 +177,8 @@ impl Mode for DotValues {
         declared::finish();
     }
 
-    fn summarises(&self) -> bool {
-        !self.quiet
+    fn reporting(&self) -> Reporting {
+        self.reporting
     }
 }
 

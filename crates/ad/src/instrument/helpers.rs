@@ -4,14 +4,14 @@ use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::HelperNext;
 
 use super::passive::FIRST_PATIENCE;
-use super::{PASSIVE, Thread, summary};
+use super::{PASSIVE, Thread, lost_at};
 
 /// Longest time in the active version before the shadow registers are looked at, in blocks.
 const LONGEST_PATIENCE: u32 = 4096;
 
 /// An active value meets an operation that is not differentiated.
 pub(super) fn lost(context: &mut Context, _: u64) -> HelperNext {
-    summary::lost_at(context.rip);
+    lost_at(context.rip);
     HelperNext::Resume
 }
 

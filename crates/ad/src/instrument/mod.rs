@@ -8,6 +8,7 @@ mod active;
 mod bits;
 mod helpers;
 mod layout;
+mod losses;
 mod passive;
 mod places;
 mod replay;
@@ -30,9 +31,10 @@ use crate::x87::{ExtendedShadow, Session};
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
 pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, file, layers};
+pub(crate) use losses::{lost_at, lost_count, lost_in_call};
 pub(crate) use places::{Shadow, constant_address, load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
-pub(crate) use summary::lost_at;
+pub use summary::{EXIT_LOST, Reporting};
 pub use thread::Thread;
 pub(crate) use thread::shadow_address;
 pub(crate) use x87::{X87Call, X87Move};
@@ -131,8 +133,8 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     /// The process goes on after all.
     fn process_goes_on(&self) {}
 
-    /// Whether a summary of losses is printed at exit.
-    fn summarises(&self) -> bool;
+    /// What is told at exit about losses of activity.
+    fn reporting(&self) -> Reporting;
 }
 
 /// The tool of a mode.
@@ -178,14 +180,21 @@ impl<M: Mode> Tool for Instrument<M> {
     }
 
     fn fork_child(&self, context: &mut Context) {
+        losses::forget();
         self.0.fork_child(context);
     }
 
     fn process_exit(&self, _context: &mut Context) {
         self.0.process_exit();
-        if self.0.summarises() {
-            summary::print();
-        }
+        self.0.reporting().print();
+    }
+
+    fn exit_code(&self, code: i32) -> i32 {
+        self.0.reporting().exit_code(code)
+    }
+
+    fn data_left(&self, _context: &mut Context, bytes: u64) {
+        losses::left(bytes);
     }
 
     fn process_goes_on(&self, _context: &mut Context) {

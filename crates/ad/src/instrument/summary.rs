@@ -1,80 +1,138 @@
-//! What went wrong or was not differentiated, counted while the program runs and told at exit.
+//! What is told at exit about values that were not differentiated.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::fmt::Write as _;
 
-use derivgrind_engine::memory;
-/// Where active values met operations that are not differentiated: address of the instruction and how often.
-static LOST: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+use derivgrind_engine::locate::{Location, Locator};
+use derivgrind_engine::report;
 
-/// Counts a loss of activity at an instruction.
-pub(crate) fn lost_at(address: u64) {
-    *LOST.lock().unwrap_or_else(PoisonError::into_inner).entry(address).or_default() += 1;
+use super::losses::{self, Loss, Origin, short_name};
+
+/// What is told at exit, and what comes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reporting {
+    /// No notes.
+    pub quiet: bool,
+    /// Lost activity is an error: it is told even if `quiet`, and a program that ends with exit code 0 ends with [`EXIT_LOST`].
+    pub strict: bool,
 }
 
-/// Prints the summary of losses: where active values met operations that are not differentiated.
-///
-/// The C library itself is left out. It does no real arithmetic beyond what is intercepted; what it takes apart bit by bit are numbers that
-/// it prints.
-pub(super) fn print() {
-    let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut objects: BTreeMap<String, Losses> = BTreeMap::new();
-    for (&address, &count) in lost.iter() {
-        let (object, offset) = object_of(address);
-        if !is_c_library(&object) {
-            let losses = objects.entry(object).or_default();
-            losses.instructions += 1;
-            losses.times += count;
-            losses.first.get_or_insert(offset);
+/// Exit code if activity was lost and that is an error (`docs/exit-codes.md`).
+pub const EXIT_LOST: i32 = 3;
+
+/// Places that are listed; more of them are only counted.
+const LISTED: usize = 20;
+
+impl Reporting {
+    /// Prints the summary of what has been counted.
+    pub(super) fn print(self) {
+        if self.quiet && !self.strict {
+            return;
+        }
+        let (losses, left) = losses::take();
+        let (in_c_library, losses): (Vec<Loss>, Vec<Loss>) =
+            losses.into_iter().partition(|loss| loss.origin.as_ref().is_some_and(Origin::is_c_library));
+        if !losses.is_empty() {
+            report(&describe(&losses));
+        }
+        if self.quiet {
+            return;
+        }
+        let taken_apart: u64 = in_c_library.iter().map(|loss| loss.count).sum();
+        if self.strict && taken_apart != 0 {
+            report(&format!(
+                "the C library took active values apart in {taken_apart} operation{}, as it does to print them; that is no error",
+                plural(taken_apart)
+            ));
+        }
+        if left != 0 {
+            report(&format!(
+                "activity left the program: {left} bytes of active values were written to files, pipes or sockets; what is read from there \
+                 counts as constant"
+            ));
         }
     }
-    let total: u64 = objects.values().map(|losses| losses.times).sum();
-    if total == 0 {
-        return;
+
+    /// The exit code of a process whose program ends with `code`.
+    pub(super) fn exit_code(self, code: i32) -> i32 {
+        if self.strict && code & 0xff == 0 && losses::any() { EXIT_LOST } else { code }
     }
-    let places: Vec<String> = objects.iter().map(|(object, losses)| losses.describe(object)).collect();
-    derivgrind_engine::report(&format!(
-        "active values met {total} operation{} that {} not differentiated; their results count as constants: {}",
+}
+
+fn describe(losses: &[Loss]) -> String {
+    let total: u64 = losses.iter().map(|loss| loss.count).sum();
+    let mut text = format!(
+        "active values met {total} operation{} that {} not differentiated; their results count as constants:",
         plural(total),
         if total == 1 { "is" } else { "are" },
-        places.join(", ")
-    ));
-}
-
-/// Losses in one executable or library.
-#[derive(Default)]
-struct Losses {
-    instructions: u64,
-    times: u64,
-    first: Option<u64>,
-}
-
-impl Losses {
-    fn describe(&self, object: &str) -> String {
-        let (first, instructions) = (self.first.unwrap_or(0), self.instructions);
-        let plural = plural(instructions);
-        format!(
-            "{} at {instructions} instruction{plural} of {object} (the first at file offset {first:#x})",
-            self.times
-        )
+    );
+    let groups = group(losses);
+    for group in groups.iter().take(LISTED) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "\n  {}", group.describe());
     }
+    if let Some(rest) = groups.get(LISTED..).filter(|rest| !rest.is_empty()) {
+        let (places, times): (usize, u64) = (rest.len(), rest.iter().map(|group| group.count).sum());
+        let _ = write!(text, "\n  {times} time{} at {places} other place{}", plural(times), plural(places as u64));
+    }
+    text
 }
 
-fn is_c_library(object: &str) -> bool {
-    let name = object.rsplit('/').next().unwrap_or(object);
-    ["libc.so", "libc-2.", "ld-musl"].iter().any(|prefix| name.starts_with(prefix))
+/// Losses on one source line, or at one instruction if the line is not known.
+struct Group<'a> {
+    count: u64,
+    /// The most frequent one.
+    loss: &'a Loss,
+    /// How many instructions there are.
+    instructions: usize,
+    location: Location,
+}
+
+/// Groups, most frequent first.
+fn group(losses: &[Loss]) -> Vec<Group<'_>> {
+    let mut locator = Locator::new();
+    let mut groups: HashMap<_, Group<'_>> = HashMap::new();
+    for loss in losses {
+        let location = loss.origin.as_ref().map(|at| locator.locate(&at.path, at.offset)).unwrap_or_default();
+        let key = match &location.line {
+            Some(line) => (location.function.clone(), Some(line.clone()), 0),
+            None => (None, None, loss.address),
+        };
+        let group = groups.entry(key).or_insert_with(|| Group { count: 0, loss, instructions: 0, location });
+        group.count += loss.count;
+        group.instructions += 1;
+        if (loss.count, group.loss.address) > (group.loss.count, loss.address) {
+            group.loss = loss;
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by_key(|group| (std::cmp::Reverse(group.count), group.loss.address));
+    groups
+}
+
+impl Group<'_> {
+    fn describe(&self) -> String {
+        let Loss { address, origin, operation, .. } = self.loss;
+        let mut text = format!("{} time{}: {operation}", self.count, plural(self.count));
+        let others = self.instructions as u64 - 1;
+        if others > 0 {
+            let _ = write!(text, " and {others} other instruction{}", plural(others));
+        }
+        if let Some(function) = &self.location.function {
+            let _ = write!(text, " in {function}");
+        }
+        let _ = match (&self.location.line, origin) {
+            (Some((file, line)), _) => write!(text, " at {file}:{line}"),
+            (None, Some(Origin { path, offset })) if self.location.function.is_some() => {
+                write!(text, " of {} (file offset {offset:#x})", short_name(path))
+            }
+            (None, Some(Origin { path, offset })) => write!(text, " at file offset {offset:#x} of {}", path.display()),
+            (None, None) => write!(text, " in generated code at {address:#x}"),
+        };
+        text
+    }
 }
 
 fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
-}
-
-/// The executable or library that an address belongs to, with the offset in its file; for memory that is no file's, the address.
-fn object_of(address: u64) -> (String, u64) {
-    match memory::mapping_at(address) {
-        Some(memory::Mapping { start, kind: memory::Kind::File { origin, offset }, .. }) => {
-            (origin.path.display().to_string(), address - start + offset)
-        }
-        _ => ("generated code".to_owned(), address),
-    }
 }

@@ -28,7 +28,8 @@ pub(super) fn slow_record(context: &mut Context, _: u64) -> HelperNext {
 }
 
 /// A binary32 value cannot hold the index that it should get.
-pub(super) fn narrow_overflow(_: &mut Context, _: u64) -> HelperNext {
+pub(super) fn narrow_overflow(context: &mut Context, _: u64) -> HelperNext {
     errors::narrow_overflow();
+    lost_at(context.rip);
     HelperNext::Resume
 }

@@ -3,7 +3,7 @@
 use derivgrind_engine::context::Context;
 use derivgrind_tape::Operation;
 
-use crate::instrument::{Thread, lost_at};
+use crate::instrument::{Thread, lost_in_call};
 use crate::ir::Format;
 use crate::math::Width;
 use crate::math::intercept::Recorder;
@@ -21,6 +21,6 @@ impl Recorder for Recording {
     }
 
     fn interrupted(&self, address: u64) {
-        lost_at(address);
+        lost_in_call(address);
     }
 }

@@ -20,7 +20,7 @@ use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
-use crate::instrument::{Instrument, Mode, Request, Thread, X87Call, X87Move, lost_at};
+use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::shadow::WIDE_TAG;
 use crate::x87::Session;
@@ -30,8 +30,8 @@ use state::TapeThread;
 /// How a recording is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// No summary at exit.
-    pub quiet: bool,
+    /// What is told at exit about losses of activity.
+    pub reporting: Reporting,
 }
 
 /// Recording mode.
@@ -144,8 +144,8 @@ impl Mode for Recording {
         state::resume();
     }
 
-    fn summarises(&self) -> bool {
-        !self.settings.quiet
+    fn reporting(&self) -> Reporting {
+        self.settings.reporting
     }
 }
 

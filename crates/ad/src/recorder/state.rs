@@ -7,7 +7,7 @@ use derivgrind_engine::context::Context;
 use derivgrind_tape::operation::BINARY32;
 use derivgrind_tape::{Chunk, Operation, Record};
 
-use crate::instrument::{MODE_FIELDS, Thread};
+use crate::instrument::{MODE_FIELDS, Thread, lost_at};
 use crate::ir::Format;
 use crate::shadow::{INDEX_BITS, NARROW_LIMIT, WIDE_TAG};
 
@@ -86,6 +86,7 @@ impl TapeThread for Thread<'_> {
         let index = self.next_index();
         if format == Format::Binary32 && index >= NARROW_LIMIT {
             errors::narrow_overflow();
+            lost_at(self.context().rip);
             return 0;
         }
         let fields = self.tape_fields();

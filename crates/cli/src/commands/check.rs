@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
+use std::process::ExitStatus;
 
 use derivgrind_ad::declared::Results;
+use derivgrind_ad::instrument::{EXIT_LOST, Reporting};
 use derivgrind_tape::Tape;
 
 use crate::difference::{self, Comparison, Samples, Verdict, compare};
@@ -35,17 +37,18 @@ struct Direction {
 }
 
 /// Records, runs with perturbed inputs, compares, prints a table. The exit code is 0 if nothing differs.
-pub fn check(program: &[OsString], quiet: bool) -> Outcome {
+pub fn check(program: &[OsString], reporting: Reporting) -> Outcome {
+    let quiet = reporting.quiet;
     let directory = recorder::temporary_directory()?;
     let place = directory.path();
-    let status = recorder::record(place, program, Output::StandardError, quiet)?;
+    let status = recorder::record(place, program, Output::StandardError, reporting)?;
     if recording::tape_bytes(place) == 0 {
         // The recording process has said why it did not start the program.
         return Ok(exit_code(status));
     }
     let tape = recording::open(place)?;
     require_variables(tape.inputs().len(), tape.outputs().len())?;
-    let base = perturbed(place, program, &[])?;
+    let (own_status, base) = perturbed_run(place, program, &[])?;
     require_same(&base, &tape)?;
     let directions = directions(&base);
     let mut progress = Progress::share("checking", quiet);
@@ -80,7 +83,9 @@ pub fn check(program: &[OsString], quiet: bool) -> Outcome {
     }
     drop(progress);
     print(&directions, &lines)?;
-    Ok(conclude(&lines, quiet))
+    // With `--strict` the recording has another exit code than the program if activity was lost.
+    let lost = reporting.strict && status != own_status && status.code() == Some(EXIT_LOST);
+    Ok(conclude(&lines, lost, quiet))
 }
 
 /// A line of the table.
@@ -127,13 +132,19 @@ fn directions(base: &Results) -> Vec<Direction> {
 
 /// The declared variables of a run with changed inputs.
 fn perturbed(directory: &Path, program: &[OsString], seeds: &[f64]) -> Result<Results, Failure> {
-    let run = repeated::run(directory, program, Way::Perturbed, seeds, None)?;
-    run.results.ok_or_else(|| {
+    Ok(perturbed_run(directory, program, seeds)?.1)
+}
+
+/// The same with how the program ended.
+fn perturbed_run(directory: &Path, program: &[OsString], seeds: &[f64]) -> Result<(ExitStatus, Results), Failure> {
+    let run = repeated::run(directory, program, Way::Perturbed, seeds, None, Reporting::default())?;
+    let results = run.results.ok_or_else(|| {
         Failure::new(
             Exit::Unavailable,
             format!("the program did not get to its end with inputs changed a little ({})", run.status),
         )
-    })
+    })?;
+    Ok((run.status, results))
 }
 
 /// A program that computes something else when it is run again cannot be checked.
@@ -186,7 +197,7 @@ fn print(directions: &[Direction], lines: &[Line]) -> Result<(), Failure> {
 }
 
 /// Says what comes of it, and returns the exit code.
-fn conclude(lines: &[Line], quiet: bool) -> u8 {
+fn conclude(lines: &[Line], lost: bool, quiet: bool) -> u8 {
     let count = |verdict| lines.iter().filter(|line| line.comparison.verdict == verdict).count();
     let [agree, kinks, unclear, differ] =
         [Verdict::Agrees, Verdict::Kink, Verdict::Unclear, Verdict::Differs].map(count);
@@ -201,5 +212,11 @@ fn conclude(lines: &[Line], quiet: bool) -> u8 {
         parts.push(format!("{differ} DIFFER"));
     }
     messages::note(quiet, &parts.join(", "));
-    if differ > 0 { Exit::Wrong.code() } else { 0 }
+    if differ > 0 {
+        Exit::Wrong.code()
+    } else if lost {
+        Exit::Lost.code()
+    } else {
+        0
+    }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use derivgrind_ad::declared::Results;
+use derivgrind_ad::instrument::Reporting;
 use derivgrind_tape::Tape;
 
 use crate::arguments::{Grad, Mode};
@@ -20,17 +21,22 @@ use crate::start::Outcome;
 use crate::{messages, npy, recording};
 
 /// Runs, evaluates, prints. The exit code is the program's, 128 and the signal's number if a signal ended it.
-pub fn grad(arguments: &Grad, quiet: bool) -> Outcome {
+pub fn grad(arguments: &Grad, reporting: Reporting) -> Outcome {
+    let quiet = reporting.quiet;
     let directory = recorder::temporary_directory()?;
     let output = if arguments.json { Output::StandardError } else { Output::Inherited };
     if arguments.mode == Mode::Forward {
-        let (status, gradient) = by_forward_runs(directory.path(), &arguments.program.words, output, quiet)?;
-        if let Some(gradient) = gradient {
+        let (status, gradient) = by_forward_runs(directory.path(), &arguments.program.words, output, reporting)?;
+        let lost = gradient.as_ref().is_some_and(|(_, lost)| *lost);
+        if let Some((gradient, _)) = gradient {
             print(arguments, &gradient)?;
         }
-        return Ok(exit_code(status));
+        return Ok(match exit_code(status) {
+            0 if lost && reporting.strict => Exit::Lost.code(),
+            code => code,
+        });
     }
-    let status = recorder::record(directory.path(), &arguments.program.words, output, quiet)?;
+    let status = recorder::record(directory.path(), &arguments.program.words, output, reporting)?;
     if recording::tape_bytes(directory.path()) == 0 {
         // The recording process has said why it did not start the program.
         return Ok(exit_code(status));
@@ -62,17 +68,20 @@ fn note_signal(status: ExitStatus, quiet: bool) {
     }
 }
 
-/// The derivatives from one run in forward mode for each input; `None` if the program could not be started.
+/// The derivatives from one run in forward mode for each input, and whether activity was lost in one; `None` if the program could not be
+/// started.
 fn by_forward_runs(
     directory: &Path,
     program: &[OsString],
     output: Output,
-    quiet: bool,
-) -> Result<(ExitStatus, Option<Gradient>), Failure> {
-    let first = repeated::run(directory, program, Way::Forward, &[1.0], Some(output))?;
+    reporting: Reporting,
+) -> Result<(ExitStatus, Option<(Gradient, bool)>), Failure> {
+    let quiet = reporting.quiet;
+    let first = repeated::run(directory, program, Way::Forward, &[1.0], Some(output), reporting)?;
     let Some(results) = first.results else { return Ok((first.status, None)) };
     note_signal(first.status, quiet);
     require_variables(results.inputs.len(), results.outputs.len())?;
+    let mut lost = results.lost != 0;
     let mut rows = vec![vec![0.0; results.inputs.len()]; results.outputs.len()];
     let mut progress = Progress::share("running", quiet);
     for input in 0..results.inputs.len() {
@@ -80,8 +89,21 @@ fn by_forward_runs(
             results.outputs.clone()
         } else {
             let seeds: Vec<f64> = (0..=input).map(|seeded| f64::from(u8::from(seeded == input))).collect();
-            let run = repeated::run(directory, program, Way::Forward, &seeds, None)?;
-            run.results.filter(|run| repeats(run, &results)).ok_or_else(|| not_repeatable(input + 1))?.outputs
+            let run = repeated::run(directory, program, Way::Forward, &seeds, None, Reporting::default())?;
+            let run = run.results.filter(|run| repeats(run, &results)).ok_or_else(|| not_repeatable(input + 1))?;
+            if run.lost != 0 && !lost {
+                lost = true;
+                messages::note(
+                    quiet && !reporting.strict,
+                    &format!(
+                        "in the run for input {} active values met operations that are not differentiated, {} times; their results count as \
+                         constants. `--mode=record` says where",
+                        input + 1,
+                        run.lost
+                    ),
+                );
+            }
+            run.outputs
         };
         for (row, (_, dot)) in rows.iter_mut().zip(dots) {
             row[input] = dot;
@@ -91,7 +113,7 @@ fn by_forward_runs(
     let variable = |(position, value): (usize, f64)| Variable { index: position as u64 + 1, value: Some(value) };
     let inputs = results.inputs.iter().map(|&(value, _)| value).enumerate().map(variable).collect();
     let outputs = results.outputs.iter().map(|&(value, _)| value).enumerate().map(variable).collect();
-    Ok((first.status, Some(Gradient { inputs, outputs, rows })))
+    Ok((first.status, Some((Gradient { inputs, outputs, rows }, lost))))
 }
 
 /// Whether a run has computed with the same values as another.

@@ -10,7 +10,9 @@ mod tape;
 
 use std::ffi::OsString;
 
-use crate::arguments::{self, Command, Derivgrind, DerivgrindConfig, TapeEvaluation};
+use derivgrind_ad::instrument::Reporting;
+
+use crate::arguments::{self, Command, Derivgrind, DerivgrindConfig, Strictness, TapeEvaluation};
 use crate::failure::{Exit, Failure};
 use crate::repeated;
 use crate::start::Outcome;
@@ -24,26 +26,28 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
         return Ok(0);
     };
     let quiet = line.quiet;
+    let reporting = |own: Strictness| Reporting { quiet, strict: own.strict || line.strictness.strict };
+    let plain = reporting(Strictness::default());
     match line.command {
         None if line.program.is_empty() => {
             Err(Failure::new(Exit::Usage, "name a command or a program to run; `derivgrind --help` lists the commands"))
         }
         None => match line.record {
-            Some(directory) => program::record(&directory, &line.program, &line.debugging, quiet),
-            None => program::forward(&line.program, &line.debugging, None, quiet),
+            Some(directory) => program::record(&directory, &line.program, &line.debugging, plain),
+            None => program::forward(&line.program, &line.debugging, None, plain),
         },
-        Some(Command::Record { directory, program, debugging }) => {
-            program::record(&directory, &program.words, &debugging, quiet)
+        Some(Command::Record { directory, program, strictness, debugging }) => {
+            program::record(&directory, &program.words, &debugging, reporting(strictness))
         }
-        Some(Command::Forward { program, followed, debugging }) => {
-            program::forward(&program.words, &debugging, repeated::declared(&followed)?, quiet)
+        Some(Command::Forward { program, strictness, followed, debugging }) => {
+            program::forward(&program.words, &debugging, repeated::declared(&followed)?, reporting(strictness))
         }
         Some(Command::Perturbed { program, followed }) => {
             program::perturbed(&program.words, repeated::declared(&followed)?, quiet)
         }
-        Some(Command::Check { program }) => check::check(&program.words, quiet),
+        Some(Command::Check { program, strictness }) => check::check(&program.words, reporting(strictness)),
         Some(Command::Eval { directory, forward }) => evaluate::evaluate(&directory, forward, quiet),
-        Some(Command::Grad(grad)) => grad::grad(&grad, quiet),
+        Some(Command::Grad(grad)) => grad::grad(&grad, reporting(grad.strictness)),
         Some(Command::Tape(command)) => tape::tape(&command),
         Some(Command::Run { program, debugging }) => program::run(&program.words, &debugging, quiet),
         Some(Command::Demo) => demo::demo(),

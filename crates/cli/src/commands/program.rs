@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use derivgrind_ad::declared::Declared;
+use derivgrind_ad::instrument::Reporting;
 use derivgrind_ad::perturb::Perturbed;
 use derivgrind_ad::{Recorder, Settings, forward};
 use derivgrind_engine::{NullTool, Options, Tool, loader};
@@ -17,18 +18,24 @@ use crate::tape_size;
 /// Records a program into a directory.
 ///
 /// Returns only if it could not be started; an earlier recording in the directory is left alone if that is due to the program.
-pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, quiet: bool) -> Outcome {
+pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, reporting: Reporting) -> Outcome {
+    let quiet = reporting.quiet;
     loader::check(program, &loader::Options::inherited()).map_err(|error| not_started(&error.into()))?;
     let writer = TapeWriter::create(directory)
         .map_err(|error| Failure::new(Exit::CannotCreate, format!("cannot record: {error}")))?;
     tape_size::show(&writer, quiet);
-    start(program, debugging, quiet, Box::new(Recorder::new(writer, Settings { quiet })))
+    start(program, debugging, quiet, Box::new(Recorder::new(writer, Settings { reporting })))
 }
 
 /// Runs a program in forward mode. Returns only if it could not be started.
-pub fn forward(program: &[OsString], debugging: &Debugging, declared: Option<Declared>, quiet: bool) -> Outcome {
-    let settings = forward::Settings { quiet: quiet || declared.is_some(), directions: 1, declared };
-    start(program, debugging, quiet, forward::tool(settings))
+pub fn forward(
+    program: &[OsString],
+    debugging: &Debugging,
+    declared: Option<Declared>,
+    reporting: Reporting,
+) -> Outcome {
+    let settings = forward::Settings { reporting, directions: 1, declared };
+    start(program, debugging, reporting.quiet, forward::tool(settings))
 }
 
 /// Runs a program without derivatives, with other values of the declared inputs. Returns only if it could not be started.

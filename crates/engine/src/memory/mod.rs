@@ -176,6 +176,29 @@ pub fn clear_shadow(start: u64, length: u64) {
     shadow::clear(start..start.saturating_add(length).min(APP_END), layers);
 }
 
+/// How many bytes from `start` on have shadow, in units of aligned words of four bytes, one of which is not zero in the first layer.
+pub fn shadowed_bytes(start: u64, length: u64) -> u64 {
+    if shadow_layers() == 0 || start >= APP_END {
+        return 0;
+    }
+    let end = start.saturating_add(length).min(APP_END);
+    let mut chunk = [0; 1024];
+    let (mut at, mut bytes) = (start, 0);
+    while at < end {
+        // Not across a page boundary: the next page may have no shadow.
+        let size = (PAGE - at % PAGE).min(end - at).min(chunk.len() as u64 - at % 4);
+        let part = &mut chunk[..size as usize];
+        user::read_shadow(at, part);
+        if part.iter().any(|&byte| byte != 0) {
+            let (head, rest) = part.split_at(part.len().min((at.wrapping_neg() % 4) as usize));
+            let words = std::iter::once(head).chain(rest.chunks(4));
+            bytes += words.filter(|word| word.iter().any(|&byte| byte != 0)).map(|word| word.len() as u64).sum::<u64>();
+        }
+        at += size;
+    }
+    bytes
+}
+
 /// The application address whose shadow is at `address`; an application address is returned unchanged, anything else as `None`.
 pub fn application_address(address: u64) -> Option<u64> {
     let end = APP_END + u64::from(shadow_layers()) * SHADOW_STRIDE;

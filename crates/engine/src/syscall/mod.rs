@@ -1,11 +1,13 @@
 //! System calls of the application: passed on, except where they touch what belongs to the engine.
 
 mod descriptors;
+mod extent;
 mod intercepted;
 mod limits;
 mod memory_calls;
 mod process;
 pub mod raw;
+mod reads;
 mod time;
 mod vfork;
 pub(crate) mod vsyscall;
@@ -108,7 +110,8 @@ fn finish(context: &mut Context, value: i64) {
     context.set_reg(Gpr::R11, context.rflags);
 }
 
-/// Makes a call in the host, interruptible by signals, and clears the shadow of what the kernel has written.
+/// Makes a call in the host, interruptible by signals, clears the shadow of what the kernel has written, and tells the tool of shadow on
+/// what it has read for others.
 pub(crate) fn pass(context: &mut Context, number: i64, arguments: Arguments) -> Outcome {
     static NONE: AtomicU32 = AtomicU32::new(0);
     let signals = &thread::state(context).signals;
@@ -124,6 +127,12 @@ pub(crate) fn pass(context: &mut Context, number: i64, arguments: Arguments) -> 
         Ok(value) => {
             if crate::memory::shadow_layers() != 0 || crate::lockstep::is_active() {
                 writes::clear(number, &arguments, value);
+            }
+            if crate::memory::shadow_layers() != 0 {
+                let bytes = reads::shadowed(number, &arguments, value);
+                if bytes != 0 {
+                    crate::tool().data_left(context, bytes);
+                }
             }
             Outcome::Value(value)
         }

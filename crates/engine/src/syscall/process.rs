@@ -242,8 +242,10 @@ pub(super) fn exit(context: &mut Context, arguments: Arguments) -> Outcome {
 }
 
 /// `exit_group`.
-pub(super) fn exit_group(context: &mut Context, arguments: Arguments) -> Outcome {
-    thread::finish_process(context);
+pub(super) fn exit_group(context: &mut Context, mut arguments: Arguments) -> Outcome {
+    if thread::finish_process(context) {
+        arguments[0] = crate::tool().exit_code(arguments[0] as i32) as u64;
+    }
     // SAFETY: ends the process.
     Outcome::Value(unsafe { syscall(libc::SYS_exit_group, arguments) })
 }

@@ -1,53 +1,12 @@
 //! Where the kernel writes to application memory: what it has written is passive, so its shadow is cleared.
 
 use super::Arguments;
-use crate::memory::{clear_shadow, user};
-
-/// How many bytes the kernel has written.
-#[derive(Clone, Copy, Debug)]
-enum Size {
-    /// As many as the call returns.
-    Result,
-    /// So many elements as the call returns, of this size.
-    Results(u64),
-    /// A fixed number.
-    Fixed(u64),
-    /// As the argument with this index says.
-    Argument(usize),
-    /// As many elements of this size as the argument with this index says.
-    Elements(usize, u64),
-    /// As the 4-byte word says whose address is the argument with this index (a `socklen_t`, which is written, too).
-    Length(usize),
-    /// The parts of an array of `struct iovec` with as many elements as the argument with this index says, filled in order with as many
-    /// bytes as the call returns.
-    Vectors(usize),
-    /// The same in another process's memory, the one in the first argument: of interest if that is this process.
-    RemoteVectors(usize),
-    /// A `struct msghdr` and what it points to, with as many bytes of data as the call returns.
-    Message,
-    /// An array of `struct mmsghdr` with as many elements as the call returns.
-    Messages,
-    /// Three sets of descriptors at this argument and the two that follow, for as many descriptors as the first argument says.
-    DescriptorSets,
-    /// As the request number in the argument before says (`ioctl`).
-    Request,
-}
-
-/// One place that a call writes to.
-struct Written {
-    number: i64,
-    /// Index of the argument that holds the address.
-    address: usize,
-    size: Size,
-}
-
-const fn w(number: i64, address: usize, size: Size) -> Written {
-    Written { number, address, size }
-}
+use super::extent::{Access, MESSAGE_TYPE, Size, access as w};
+use crate::memory::clear_shadow;
 
 use Size::{
-    Argument, DescriptorSets, Elements, Fixed, Length, Message, Messages, RemoteVectors, Request, Result as Returned,
-    Results, Vectors,
+    Argument, DescriptorSets, Elements, Fixed, HeaderAndResult, Length, Message, Messages, RemoteVectors, Request,
+    Result as Returned, Results, Vectors,
 };
 
 /// Sizes of kernel structures.
@@ -59,11 +18,9 @@ const RUSAGE: u64 = 144;
 const SIGINFO: u64 = 128;
 const EPOLL_EVENT: u64 = 12;
 const POLLFD: u64 = 8;
-const MMSGHDR: u64 = 64;
-const MSGHDR: u64 = 56;
 
 #[rustfmt::skip]
-static TABLE: &[Written] = &[
+static TABLE: &[Access] = &[
     w(libc::SYS_read, 1, Returned),
     w(libc::SYS_pread64, 1, Returned),
     w(libc::SYS_readv, 1, Vectors(2)),
@@ -166,7 +123,7 @@ static TABLE: &[Written] = &[
     w(libc::SYS_capget, 1, Fixed(24)),
     w(libc::SYS_shmctl, 2, Fixed(112)),
     w(libc::SYS_msgctl, 2, Fixed(120)),
-    w(libc::SYS_msgrcv, 1, Returned),
+    w(libc::SYS_msgrcv, 1, HeaderAndResult(MESSAGE_TYPE)),
     w(libc::SYS_mq_getsetattr, 2, Fixed(64)),
     w(libc::SYS_mq_timedreceive, 1, Returned),
     w(libc::SYS_syslog, 1, Returned),
@@ -175,7 +132,7 @@ static TABLE: &[Written] = &[
 ];
 
 /// The part of [`TABLE`] for each call number, so that calls that write nothing cost nothing.
-fn entries(number: i64) -> &'static [Written] {
+fn entries(number: i64) -> &'static [Access] {
     // The entries of a call are neighbours; the table is short enough to be searched at compile time for its index.
     const CALLS: usize = 512;
     const INDEX: [(u8, u8); CALLS] = {
@@ -207,106 +164,7 @@ pub(super) fn clear(number: i64, arguments: &Arguments, value: i64) {
         return;
     }
     for entry in entries(number) {
-        let address = arguments[entry.address];
-        if address != 0 {
-            clear_entry(address, entry, arguments, value as u64);
-        }
-    }
-}
-
-fn clear_entry(address: u64, entry: &Written, arguments: &Arguments, value: u64) {
-    match entry.size {
-        Size::Result => clear_shadow(address, value),
-        Size::Results(size) => clear_shadow(address, value.saturating_mul(size)),
-        Size::Fixed(size) => clear_shadow(address, size),
-        Size::Argument(index) => clear_shadow(address, arguments[index]),
-        Size::Elements(index, size) => clear_shadow(address, arguments[index].saturating_mul(size)),
-        Size::Length(index) => {
-            if let Ok(length) = user::read::<u32>(arguments[index]) {
-                clear_shadow(address, length.into());
-                clear_shadow(arguments[index], 4);
-            }
-        }
-        Size::Vectors(index) => clear_vectors(address, arguments[index], value),
-        Size::RemoteVectors(index) => {
-            if arguments[0] == u64::from(std::process::id()) {
-                clear_vectors(address, arguments[index], value);
-            }
-        }
-        Size::Message => clear_message(address, value),
-        Size::Messages => {
-            for index in 0..value {
-                let message = address + index * MMSGHDR;
-                if let Ok(length) = user::read::<u32>(message + MSGHDR) {
-                    clear_message(message, length.into());
-                    clear_shadow(message + MSGHDR, 4);
-                }
-            }
-        }
-        Size::DescriptorSets => {
-            let bytes = arguments[0].div_ceil(64) * 8;
-            for set in &arguments[entry.address..entry.address + 3] {
-                if *set != 0 {
-                    clear_shadow(*set, bytes);
-                }
-            }
-        }
-        Size::Request => clear_shadow(address, request_bytes(arguments[entry.address - 1])),
-    }
-}
-
-/// Clears `bytes` in the parts of an array of `struct iovec`.
-fn clear_vectors(array: u64, count: u64, mut bytes: u64) {
-    for index in 0..count {
-        if bytes == 0 {
-            break;
-        }
-        let Ok([start, length]) = user::read::<[u64; 2]>(array + 16 * index) else { break };
-        clear_shadow(start, length.min(bytes));
-        bytes -= length.min(bytes);
-    }
-}
-
-/// `struct msghdr`: name, name length, vectors, their number, control data, its length, flags.
-fn clear_message(address: u64, bytes: u64) {
-    let Ok([name, name_length, vectors, count, control, control_length, _flags]) = user::read::<[u64; 7]>(address)
-    else {
-        return;
-    };
-    if name != 0 {
-        clear_shadow(name, name_length & 0xffff_ffff);
-    }
-    clear_vectors(vectors, count, bytes);
-    if control != 0 {
-        clear_shadow(control, control_length);
-    }
-    clear_shadow(address, MSGHDR);
-}
-
-/// How many bytes an `ioctl` request writes to its argument.
-fn request_bytes(request: u64) -> u64 {
-    /// Requests from before the size became part of the number.
-    const OLD: &[(u64, u64)] = &[
-        (libc::TCGETS, 36),
-        (libc::TCGETA, 18),
-        (libc::TIOCGWINSZ, 8),
-        (libc::TIOCGPGRP, 4),
-        (libc::TIOCGSID, 4),
-        (libc::TIOCOUTQ, 4),
-        (libc::TIOCMGET, 4),
-        (libc::TIOCGETD, 4),
-        (libc::FIONREAD, 4),
-        (libc::SIOCGIFCONF, 16),
-        (libc::SIOCGIFADDR, 40),
-        (libc::SIOCGIFFLAGS, 40),
-        (libc::SIOCGIFINDEX, 40),
-    ];
-    const READ: u64 = 2;
-    let (direction, size) = (request >> 30 & 3, request >> 16 & 0x3fff);
-    match OLD.iter().find(|(number, _)| *number == request & 0xffff_ffff) {
-        Some(&(_, bytes)) => bytes,
-        None if direction & READ != 0 => size,
-        None => 0,
+        entry.ranges(arguments, value as u64, &mut clear_shadow);
     }
 }
 

@@ -1,0 +1,131 @@
+//! Counts what is not differentiated while the program runs.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use derivgrind_engine::memory::{self, user};
+use iced_x86::{Decoder, DecoderOptions, Formatter as _, IntelFormatter};
+
+/// The file that code comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Origin {
+    /// An executable or library.
+    pub path: PathBuf,
+    /// Offset of the instruction in it.
+    pub offset: u64,
+}
+
+impl Origin {
+    fn of(address: u64) -> Option<Origin> {
+        match memory::mapping_at(address)? {
+            memory::Mapping { start, kind: memory::Kind::File { origin, offset }, .. } => {
+                Some(Origin { path: origin.path.to_path_buf(), offset: address - start + offset })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether this is the C library itself. It does no real arithmetic beyond what is intercepted; what it takes apart bit by bit are
+    /// numbers that it prints.
+    pub(super) fn is_c_library(&self) -> bool {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        ["libc.so", "libc-2.", "ld-musl"].iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
+/// An instruction at which activity was lost.
+#[derive(Clone, Debug)]
+pub(super) struct Loss {
+    /// Its address in memory.
+    pub address: u64,
+    /// `None` for generated code.
+    pub origin: Option<Origin>,
+    /// What an active value met there.
+    pub operation: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// By address. What an address stands for is found out at its first loss: later the library may be unloaded.
+static LOST: LazyLock<Mutex<HashMap<u64, Loss>>> = LazyLock::new(Mutex::default);
+/// Whether there is or has been a loss outside the C library.
+static ANY: AtomicBool = AtomicBool::new(false);
+/// Bytes with active values that system calls have taken out of the program.
+static LEFT: AtomicU64 = AtomicU64::new(0);
+
+fn lost() -> MutexGuard<'static, HashMap<u64, Loss>> {
+    LOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts a loss of activity at an instruction.
+pub(crate) fn lost_at(address: u64) {
+    count(address, instruction_at);
+}
+
+/// Counts a loss of activity because a call of the math function at `address` did not return.
+pub(crate) fn lost_in_call(address: u64) {
+    count(address, |_| "call that did not return".to_owned());
+}
+
+fn count(address: u64, describe: fn(u64) -> String) {
+    let mut lost = lost();
+    let loss = lost.entry(address).or_insert_with(|| {
+        let origin = Origin::of(address);
+        if !origin.as_ref().is_some_and(Origin::is_c_library) {
+            ANY.store(true, Ordering::Relaxed);
+        }
+        Loss { address, origin, operation: describe(address), count: 0 }
+    });
+    loss.count += 1;
+}
+
+/// The instruction at an address as text.
+fn instruction_at(address: u64) -> String {
+    const LONGEST: usize = 15;
+    let mut bytes = [0; LONGEST];
+    // What lies behind the end of the mapping stays zero.
+    for (at, byte) in (address..).zip(&mut bytes) {
+        match user::read::<u8>(at) {
+            Ok(value) => *byte = value,
+            Err(_) => break,
+        }
+    }
+    let instruction = Decoder::with_ip(64, &bytes, address, DecoderOptions::NONE).decode();
+    let mut text = String::new();
+    IntelFormatter::new().format(&instruction, &mut text);
+    text
+}
+
+/// Counts bytes with active values that have left the program.
+pub(super) fn left(bytes: u64) {
+    LEFT.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// Whether activity has been lost outside the C library since the start of the process.
+pub(super) fn any() -> bool {
+    ANY.load(Ordering::Relaxed)
+}
+
+/// How many losses outside the C library have been counted and not taken.
+pub(crate) fn lost_count() -> u64 {
+    let outside = |loss: &&Loss| !loss.origin.as_ref().is_some_and(Origin::is_c_library);
+    lost().values().filter(outside).map(|loss| loss.count).sum()
+}
+
+/// What has been counted since the last time: losses, and bytes that have left the program.
+pub(super) fn take() -> (Vec<Loss>, u64) {
+    (lost().drain().map(|(_, loss)| loss).collect(), LEFT.swap(0, Ordering::Relaxed))
+}
+
+/// In the child after `fork`: what its parent has counted is the parent's.
+pub(super) fn forget() {
+    take();
+    ANY.store(false, Ordering::Relaxed);
+}
+
+/// The name of a file without its directories.
+pub(super) fn short_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

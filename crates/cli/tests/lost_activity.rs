@@ -1,0 +1,158 @@
+//! Activity that is lost is told, with its source line, and is an error with `--strict`.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{DERIVGRIND, Ended, ended};
+
+/// Line 5 has an operation without a derivative; line 8 one that is executed twice as often.
+const HASHED: &str = r#"#include <derivgrind.h>
+#include <stdio.h>
+#include <string.h>
+static double mix(double a, unsigned long factor) {
+  unsigned long b; memcpy(&b, &a, 8); b *= factor; memcpy(&a, &b, 8); return a;
+}
+static double stir(double a, unsigned long factor) {
+  unsigned long b; memcpy(&b, &a, 8); b *= factor; memcpy(&a, &b, 8); return a;
+}
+int main(int argc, char **argv) {
+  double x = 1.5, y;
+  unsigned long factor = (unsigned long)argc + 1;
+  DG_INPUTF(x);
+  y = mix(x * x, factor) + stir(x, factor) * stir(2 * x, factor);
+  DG_OUTPUTF(y);
+  printf("%g\n", x);
+  return argc > 2;
+}
+"#;
+
+/// Nothing is lost; eight bytes of active data and eight others go to the standard output.
+const WRITTEN: &str = r#"#include <derivgrind.h>
+#include <unistd.h>
+int main(void) {
+  double x[2] = {1.5, 2.5}, y;
+  DG_INPUTF(x[1]);
+  y = x[0] * x[1];
+  if (write(1, x, sizeof x) != sizeof x) return 2;
+  DG_OUTPUTF(y);
+  return 0;
+}
+"#;
+
+struct Compiled {
+    directory: tempfile::TempDir,
+}
+
+impl Compiled {
+    fn new(source: &str, options: &[&str]) -> Compiled {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("p.c"), source).unwrap();
+        let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/include");
+        let mut command = Command::new("cc");
+        command.current_dir(directory.path()).arg("-I").arg(include).args(options).args(["-o", "p", "p.c"]);
+        assert!(command.status().unwrap().success());
+        Compiled { directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Runs a command line of ours; `P` is the program, `D` a directory for a recording.
+    fn derivgrind(&self, line: &str) -> Ended {
+        let word = |word: &str| match word {
+            "P" => self.path("p").display().to_string(),
+            "D" => self.path("tape").display().to_string(),
+            _ => word.replace("=D", &format!("={}", self.path("tape").display())),
+        };
+        ended(Command::new(DERIVGRIND).args(line.split(' ').map(word)).output().unwrap())
+    }
+
+    fn line(&self, line: u32) -> String {
+        format!("at {}:{line}\n", self.path("p.c").display())
+    }
+}
+
+#[test]
+fn summary_names_count_instruction_function_and_line() {
+    let program = Compiled::new(HASHED, &["-g", "-O1", "-fno-inline"]);
+    for line in ["record D -- P x", "--record=D P x"] {
+        let ended = program.derivgrind(line);
+        ended.says(0, &["active values met 3 operations", "imul", "in mix", "in stir"]);
+        let places: Vec<&str> = ended.stderr.split_inclusive('\n').skip(1).collect();
+        assert_eq!(places.len(), 2, "{ended:?}");
+        assert!(places[0].starts_with("  2 times: ") && places[0].ends_with(&program.line(8)), "{ended:?}");
+        assert!(places[1].starts_with("  1 time: ") && places[1].ends_with(&program.line(5)), "{ended:?}");
+    }
+    assert_eq!(program.derivgrind("--quiet record D -- P x").stderr, "");
+    assert_eq!(program.derivgrind("record D -- P x x").code, Some(1), "the program's own exit code");
+}
+
+#[test]
+fn without_debug_information_functions_and_offsets_are_named() {
+    let program = Compiled::new(HASHED, &["-O1", "-fno-inline"]);
+    program.derivgrind("record D -- P x").says(0, &["2 times: imul", "in stir of p (file offset 0x"]);
+    let stripped = Compiled::new(HASHED, &["-O1", "-fno-inline", "-s"]);
+    stripped.derivgrind("record D -- P x").says(0, &["imul", &format!("of {}\n", stripped.path("p").display())]);
+}
+
+#[test]
+fn a_loss_is_an_error_if_that_is_asked_for() {
+    let program = Compiled::new(HASHED, &["-g", "-O1", "-fno-inline"]);
+    for line in [
+        "record --strict D -- P x",
+        "--quiet record --strict D -- P x",
+        "--strict --record=D P x",
+        "grad --strict -- P x",
+        "grad --strict --mode=forward -- P x",
+        "--quiet grad --strict --mode=forward -- P x",
+    ] {
+        let ended = program.derivgrind(line);
+        ended.says(3, &["active values met 3 operations", &program.line(8)]);
+    }
+    let quiet = program.derivgrind("grad --strict -- P x");
+    assert!(quiet.stderr.contains("the C library took active values apart"), "{quiet:?}");
+    // The derivative is wrong, and that is worse.
+    let checked = program.derivgrind("check --strict -- P x");
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    assert!(checked.stderr.contains(&program.line(8)) && checked.stderr.contains("1 DIFFER"), "{checked:?}");
+    assert_eq!(program.derivgrind("record --strict D -- P x x").code, Some(1), "the program's own exit code");
+}
+
+#[test]
+fn forward_mode_tells_of_losses_for_each_input() {
+    const SECOND: &str = r#"#include <derivgrind.h>
+#include <string.h>
+int main(void) {
+  double x = 1.5, y = 2.5, z; unsigned long b; volatile unsigned long factor = 3;
+  DG_INPUTF(x); DG_INPUTF(y);
+  memcpy(&b, &y, 8); b *= factor; memcpy(&z, &b, 8);
+  z = z * 0 + x;
+  DG_OUTPUTF(z);
+  return 0;
+}
+"#;
+    let program = Compiled::new(SECOND, &["-O1"]);
+    program.derivgrind("grad --mode=forward -- P").says(0, &["in the run for input 2 active values met"]);
+    assert_eq!(program.derivgrind("grad --strict --mode=forward -- P").code, Some(3));
+    program.derivgrind("check --strict -- P").says(3, &["active values met 1 operation"]);
+}
+
+#[test]
+fn active_data_that_leaves_the_program_is_told() {
+    let program = Compiled::new(WRITTEN, &["-O1"]);
+    for line in ["record D -- P", "record --strict D -- P"] {
+        let mut command = Command::new(DERIVGRIND);
+        command.args(line.split(' ').map(|word| match word {
+            "P" => program.path("p"),
+            "D" => program.path("tape"),
+            _ => word.into(),
+        }));
+        let mut output = command.output().unwrap();
+        assert_eq!(output.stdout.len(), 16);
+        output.stdout.clear();
+        ended(output).says(0, &["8 bytes of active values"]);
+    }
+}
