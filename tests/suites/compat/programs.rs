@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         own("memory", "gcc", "memory.c", &["-O2"], &[]),
         own("floating-point", "gcc", "floating.c", &["-O1", "-frounding-math", "-lm"], &[]),
         own("floating-point-x87", "gcc", "floating.c", &["-O1", "-mfpmath=387", "-frounding-math", "-lm"], &[]),
+        own("x87-state", "gcc", "x87_state.c", &["-O1", "-lm"], &[]),
         own("avx2", "gcc", "vectors.c", &["-O2", "-mavx2", "-mfma", "-mbmi2"], &[]),
         own("generated-code", "gcc", "generated_code.c", &["-O2"], &[]),
         own("generated-code-own-page", "gcc", "generated_code.c", &["-O2"], &["own-page"]),

@@ -3,10 +3,11 @@
 //! The shadow of a register is an index with the tag of binary64 in eight bytes. So loads and stores of `double` only move it. A `long double` in
 //! memory keeps the bits that are not part of an index there for its own sign and exponent, [`EXPONENT`]: programs change the sign, and
 //! sometimes the exponent, in memory, in bytes that have no part of the index. What is loaded then is the number that was stored times
-//! ±2^k, and that is the derivative.
+//! ±2^k, and that is the derivative. (The field holds one more than these 16 bits, modulo 2^16. Zero, which would be an infinity, says nothing: the shadow
+//! has come there in another way, such as through an MMX register.)
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext, memory};
 use derivgrind_tape::Operation;
 use iced_x86::{Code, Instruction, Register};
 
@@ -31,8 +32,9 @@ impl ExtendedShadow for Recording {
         if word == 0 {
             return Shadow::default();
         }
-        let stored = Extended { high: (word >> EXPONENT) as u16, ..value };
-        let ratio = x87::ratio(stored, value);
+        let field = (word >> EXPONENT) as u16;
+        let stored = Extended { high: field.wrapping_sub(1), ..value };
+        let ratio = if field == 0 { Some(1.0) } else { x87::ratio(stored, value) };
         let index = match ratio {
             Some(1.0) => word & INDEX,
             Some(ratio) => {
@@ -55,7 +57,7 @@ impl ExtendedShadow for Recording {
         }
         let mut stored = of_index(index);
         if index != 0 {
-            let word = word(stored) | u64::from(value.high) << EXPONENT;
+            let word = word(stored) | u64::from(value.high.wrapping_add(1)) << EXPONENT;
             stored[..8].copy_from_slice(&word.to_le_bytes());
         }
         stored
@@ -150,6 +152,8 @@ fn load(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
     emitter.asm().push2(Code::Mov_r64_rm64, exponent, word);
     shift(emitter, Code::Shl_rm64_imm8, exponent, 64 - EXPONENT - EXPONENT_BITS);
     shift(emitter, Code::Shr_rm64_imm8, exponent, 64 - EXPONENT_BITS);
+    emitter.asm().lea(value, memory(value, 1));
+    emitter.asm().push2(Code::Movzx_r64_rm16, value, Register::AX + value.number() as u32);
     emitter.asm().push2(Code::Cmp_r64_rm64, exponent, value);
     let instruction = emitter.block().instructions()[index];
     let site: &'static Instruction = Box::leak(Box::new(instruction));
@@ -187,6 +191,8 @@ fn save(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
     emitter.asm().push2(Code::Test_rm64_r64, exponent, exponent);
     emitter.asm().jump_if(Condition::NotEqual, overflow);
     load_exponent(emitter, index, exponent, target);
+    // What does not fit goes where the tag is.
+    emitter.asm().lea(exponent, memory(exponent, 1));
     shift(emitter, Code::Shl_rm64_imm8, exponent, EXPONENT);
     emitter.asm().push2(Code::Or_r64_rm64, word, exponent);
     emitter.asm().bind(passive);

@@ -180,13 +180,19 @@ fn registers(frame: u64, xsave: u64) -> SignalFrame {
     SignalFrame { general, xsave }
 }
 
+/// Vector and x87 registers and their control words get the values that a program starts with. So do signal handlers: the interrupted function may have
+/// all x87 registers in use, and another rounding mode.
+pub(super) fn initialise_vectors(context: &mut Context) {
+    let mut image = [0; VECTOR_STATE_BYTES];
+    image[MXCSR..MXCSR + 4].copy_from_slice(&0x1f80u32.to_le_bytes());
+    context.set_vector_image(image);
+}
+
 fn restore_vectors(context: &mut Context, xsave: u64) -> Result<(), Fault> {
     let layout = Layout::get();
     if xsave == 0 {
-        // As the kernel: all in its initial state.
-        let mut image = [0; VECTOR_STATE_BYTES];
-        image[MXCSR..MXCSR + 4].copy_from_slice(&0x1f80u32.to_le_bytes());
-        context.set_vector_image(image);
+        // As the kernel.
+        initialise_vectors(context);
         return Ok(());
     }
     let mxcsr_mask: [u8; 4] = std::array::from_fn(|n| context.vector_image()[MXCSR_MASK + n]);

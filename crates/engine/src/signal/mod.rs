@@ -246,6 +246,7 @@ fn enter_handler(context: &mut Context, arrived: &Arrived, action: Action) {
         signals.alt_stack.set(AltStack::default());
     }
     crate::tool().signal_frame_saved(context, built.registers);
+    frame::initialise_vectors(context);
     context.rip = action.handler;
     // The block that was left last does not lead to the handler.
     context.link_from = None;
