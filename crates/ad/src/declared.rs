@@ -11,40 +11,54 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use derivgrind_engine::memory::user;
+use derivgrind_engine::memory::{self, user};
 use derivgrind_engine::report;
 
+use crate::instrument::{MOST_LAYERS, layers};
 use crate::x87::Extended;
 
 /// What is done with the declared variables.
 #[derive(Debug)]
 pub struct Declared {
-    /// What each input gets when it is declared (a dot value, or what is added to it), in the order of declaration; inputs beyond get 0.
-    pub seeds: Vec<f64>,
+    /// What each input gets when it is declared (a dot value in each direction, or what is added to it), in the order of declaration; inputs and
+    /// directions beyond get 0.
+    pub seeds: Vec<Vec<f64>>,
     /// Where the result goes when the program ends, see [`Results`].
     pub results: PathBuf,
 }
 
-/// The result of a run, a line for each declared variable in the order of declaration: `input VALUE BYTES` or `output VALUE DOT`;
+/// Dot values of a number in each direction; directions beyond those in use are 0.
+pub type Dots = [f64; MOST_LAYERS];
+
+/// The result of a run, a line for each declared variable in the order of declaration: `input VALUE BYTES` or `output VALUE DOT...`;
 /// then `lost COUNT` if activity was lost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// Value and size in bytes of each input.
     pub inputs: Vec<(f64, u64)>,
-    /// Value and dot value of each output.
-    pub outputs: Vec<(f64, f64)>,
+    /// Value and dot values of each output.
+    pub outputs: Vec<(f64, Vec<f64>)>,
     /// How often activity was lost.
     pub lost: u64,
 }
 
 impl Results {
+    /// The values of the outputs.
+    pub fn output_values(&self) -> impl Iterator<Item = f64> {
+        self.outputs.iter().map(|(value, _)| *value)
+    }
+
     fn write(&self, file: impl Write) -> io::Result<()> {
         let mut file = BufWriter::new(file);
         for (value, size) in &self.inputs {
             writeln!(file, "input {value:e} {size}")?;
         }
-        for (value, dot) in &self.outputs {
-            writeln!(file, "output {value:e} {dot:e}")?;
+        for (value, dots) in &self.outputs {
+            write!(file, "output {value:e}")?;
+            for dot in dots {
+                write!(file, " {dot:e}")?;
+            }
+            writeln!(file)?;
         }
         if self.lost != 0 {
             writeln!(file, "lost {}", self.lost)?;
@@ -61,9 +75,11 @@ impl Results {
                 continue;
             }
             let mut words = line.split(' ');
-            match (words.next()?, words.next()?.parse().ok()?, words.next()?) {
-                ("input", value, size) => results.inputs.push((value, size.parse().ok()?)),
-                ("output", value, dot) => results.outputs.push((value, dot.parse().ok()?)),
+            match (words.next()?, words.next()?.parse().ok()?) {
+                ("input", value) => results.inputs.push((value, words.next()?.parse().ok()?)),
+                ("output", value) => {
+                    results.outputs.push((value, words.map(str::parse).collect::<Result<_, _>>().ok()?));
+                }
                 _ => return None,
             }
         }
@@ -71,15 +87,15 @@ impl Results {
     }
 }
 
-/// A variable that has the dot value of a handle.
+/// A variable that has the dot values of a handle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Handle {
     /// The variable.
     pub address: u64,
     /// Its size in bytes: 4, 8, or 10 for an 80-bit number.
     pub size: u64,
-    /// The dot value, or another seed.
-    pub dot: f64,
+    /// The dot values, or another seed in place of the first one.
+    pub dots: Dots,
 }
 
 /// Size of an 80-bit number, of which a `long double` has 10, 12 or 16 bytes.
@@ -89,8 +105,11 @@ const EXTENDED: u64 = Extended::BYTES as u64;
 #[derive(Clone, Copy)]
 struct Number {
     value: f64,
-    dot: f64,
+    dots: Dots,
 }
+
+/// Those of a passive number.
+pub(crate) const PASSIVE: Dots = [0.0; MOST_LAYERS];
 
 struct State {
     declared: Declared,
@@ -109,7 +128,7 @@ fn state() -> MutexGuard<'static, Option<State>> {
 
 /// From now on declared variables are followed.
 pub(crate) fn install(declared: Declared) {
-    let passive = Number { value: 0.0, dot: 0.0 };
+    let passive = Number { value: 0.0, dots: PASSIVE };
     *state() = Some(State { declared, numbers: vec![passive], variables: HashMap::new(), results: Results::default() });
 }
 
@@ -145,10 +164,10 @@ impl State {
     }
 }
 
-/// A handle of a variable's dot value.
-pub(crate) fn handle_of(dot: f64) -> u64 {
+/// A handle of a variable's dot values.
+pub(crate) fn handle_of(dots: Dots) -> u64 {
     match state().as_mut() {
-        Some(state) if dot != 0.0 => state.add(Number { value: 0.0, dot }),
+        Some(state) if dots != PASSIVE => state.add(Number { value: 0.0, dots }),
         _ => 0,
     }
 }
@@ -164,19 +183,20 @@ pub(crate) fn new_index(arguments: &[u64; 6], always: bool) -> Result<u64, user:
     let handle = if operands == [0, 0] && !always {
         0
     } else {
-        let term = |k: usize| match state.number(operands[k]).dot {
+        let operands = operands.map(|operand| state.number(operand).dots);
+        let term = |k: usize, layer: usize| match operands[k][layer] {
             0.0 => 0.0,
             dot => dot * partials[k],
         };
-        let dot = term(0) + term(1);
-        state.add(Number { value, dot })
+        let dots = std::array::from_fn(|layer| term(0, layer) + term(1, layer));
+        state.add(Number { value, dots })
     };
     user::write(pointers[4], handle)?;
-    user::write_shadow(pointers[4], &[0; 8]);
+    memory::clear_shadow(pointers[4], 8);
     Ok(0)
 }
 
-/// `SET_INDEX(address of variable, address of the index, size of variable)`: returns the variable and the dot value that it shall get.
+/// `SET_INDEX(address of variable, address of the index, size of variable)`: returns the variable and the dot values that it shall get.
 pub(crate) fn set_index(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Fault> {
     let [_, address, index, size, ..] = *arguments;
     let mut state = state();
@@ -199,7 +219,7 @@ pub(crate) fn set_index(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Fa
     if handle != 0 {
         state.variables.insert(handle, (address, size));
     }
-    Ok(Some(Handle { address, size, dot: number.dot }))
+    Ok(Some(Handle { address, size, dots: number.dots }))
 }
 
 /// `INDEX_TO_FILE(0 for inputs or 1 for outputs, address of the index)`: for an input, returns the variable and its seed.
@@ -210,16 +230,17 @@ pub(crate) fn declare(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Faul
     let number = state.number(handle);
     match arguments[1] {
         0 => {
-            let dot = state.declared.seeds.get(state.results.inputs.len()).copied().unwrap_or(0.0);
+            let seeds = state.declared.seeds.get(state.results.inputs.len());
+            let dots = std::array::from_fn(|layer| seeds.and_then(|dots| dots.get(layer)).copied().unwrap_or(0.0));
             if let Some(number) = usize::try_from(handle).ok().and_then(|handle| state.numbers.get_mut(handle)) {
-                number.dot = dot;
+                number.dots = dots;
             }
             let variable = state.variables.remove(&handle);
             state.results.inputs.push((number.value, variable.map_or(8, |(_, size)| size)));
-            Ok(variable.map(|(address, size)| Handle { address, size, dot }))
+            Ok(variable.map(|(address, size)| Handle { address, size, dots }))
         }
         1 => {
-            state.results.outputs.push((number.value, number.dot));
+            state.results.outputs.push((number.value, number.dots[layers()].to_vec()));
             Ok(None)
         }
         other => {
@@ -237,7 +258,7 @@ mod tests {
     fn results_are_read_as_they_are_written() {
         let results = Results {
             inputs: vec![(0.1, 8), (f64::NAN, 4)],
-            outputs: vec![(1e300, -0.0), (3.0, f64::NEG_INFINITY)],
+            outputs: vec![(1e300, vec![-0.0]), (3.0, vec![1.5, f64::NEG_INFINITY])],
             lost: 7,
         };
         let mut text = Vec::new();
@@ -245,5 +266,6 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert_eq!(format!("{:?}", Results::parse(&text).unwrap()), format!("{results:?}"));
         assert_eq!(Results::parse("input x 8"), None);
+        assert_eq!(Results::parse("output 1 x"), None);
     }
 }

@@ -70,7 +70,7 @@ fn answer(arguments: &[u64; 6]) -> Result<u64, user::Fault> {
     Ok(0)
 }
 
-fn perturb(Handle { address, size, dot: summand }: Handle) -> Result<(), user::Fault> {
+fn perturb(Handle { address, size, dots: [summand, ..] }: Handle) -> Result<(), user::Fault> {
     match size {
         4 => {
             let value = f32::from_bits(user::read(address)?);

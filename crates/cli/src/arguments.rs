@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use derivgrind_ad::forward::MOST_DIRECTIONS;
 
 use crate::failure::{Exit, Failure};
 
@@ -32,6 +33,10 @@ pub struct Derivgrind {
     /// Record into this directory; without it PROGRAM runs in forward mode
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
+
+    /// Directions of forward mode, each with a dot value of its own for each variable
+    #[arg(long, value_name = "N", value_parser = directions(), conflicts_with = "record")]
+    pub directions: Option<u32>,
 
     /// What is an error.
     #[command(flatten)]
@@ -70,6 +75,9 @@ pub enum Command {
     },
     /// Run a program and carry dot values along
     Forward {
+        /// Number of directions, each with a dot value of its own for each variable
+        #[arg(long, value_name = "N", value_parser = directions(), default_value_t = 1)]
+        directions: u32,
         /// The program.
         #[command(flatten)]
         program: Program,
@@ -131,6 +139,11 @@ pub enum Command {
     Config(Config),
 }
 
+/// What `--directions` takes.
+fn directions() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=MOST_DIRECTIONS as i64)
+}
+
 /// What is an error.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Strictness {
@@ -142,7 +155,7 @@ pub struct Strictness {
 /// For our own use, to run a program several times and to look at its declared variables.
 #[derive(Args, Debug)]
 pub struct Followed {
-    /// A number for each declared input, one a line; 0 for those beyond
+    /// A line for each declared input with a number for each direction; 0 for those beyond
     #[arg(long, value_name = "FILE", hide = true, requires = "results")]
     pub seeds: Option<PathBuf>,
     /// Where declared inputs and outputs are written to
@@ -180,7 +193,7 @@ pub enum Mode {
     Auto,
     /// Record once; then a backward sweep for each output
     Record,
-    /// A run in forward mode for each input, without a tape
+    /// Runs in forward mode with several inputs each, without a tape
     Forward,
 }
 
@@ -193,10 +206,12 @@ pub struct Grad {
     /// Write the derivatives to FILE as a NumPy matrix with a row for each output, and print no table
     #[arg(long, value_name = "FILE")]
     pub npy: Option<PathBuf>,
-    /// How the derivatives are computed: from a tape (in whichever direction takes fewer sweeps), from a tape backwards, or by one run in
-    /// forward mode for each input
+    /// How the derivatives are computed: from a tape (in whichever direction takes fewer sweeps), from a tape backwards, or by runs in forward mode
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub mode: Mode,
+    /// With --mode=forward: how many inputs each run differentiates with respect to; without it up to 4 in the first run and 8 in others
+    #[arg(long, value_name = "N", value_parser = directions())]
+    pub directions: Option<u32>,
     /// What is an error.
     #[command(flatten)]
     pub strictness: Strictness,
@@ -329,7 +344,7 @@ pub fn delimit_program(mut arguments: Vec<OsString>) -> Vec<OsString> {
                 records = true;
                 position += 1;
             }
-            b"--trace" | b"--bisect" => position += 1,
+            b"--trace" | b"--bisect" | b"--directions" => position += 1,
             _ if bytes.starts_with(b"--record=") => records = true,
             _ if bytes.starts_with(b"-") => {}
             _ => break,
@@ -423,8 +438,21 @@ mod tests {
     }
 
     #[test]
+    fn directions_of_forward_mode() {
+        let line = parse("derivgrind --directions=3 prog --directions=4");
+        assert_eq!((line.directions, words(&line.program)), (Some(3), vec!["prog", "--directions=4"]));
+        assert_eq!(parse("derivgrind --directions 8 -- prog").directions, Some(8));
+        let line = parse("derivgrind forward --directions=2 prog");
+        let Some(Command::Forward { directions, .. }) = line.command else { panic!("{line:?}") };
+        assert_eq!(directions, 2);
+    }
+
+    #[test]
     fn an_unknown_option_is_not_taken_for_the_program() {
         for line in [
+            "derivgrind --directions=0 prog",
+            "derivgrind --directions=9 prog",
+            "derivgrind --directions=2 --record=dir prog",
             "derivgrind --recrod=dir prog",
             "derivgrind grad --jsn -- prog",
             "derivgrind run",

@@ -25,8 +25,9 @@ pub fn declared(options: &Followed) -> Result<Option<Declared>, Failure> {
         Some(path) => {
             let unusable = |what: &str| Failure::new(Exit::Seeds, format!("{}: {what}", path.display()));
             let text = std::fs::read_to_string(path).map_err(|error| unusable(&error.to_string()))?;
-            let seed = |line: &str| line.trim().parse().map_err(|_| unusable(&format!("not a number: {line}")));
-            text.lines().map(seed).collect::<Result<_, _>>()?
+            let number = |word: &str| word.parse().map_err(|_| unusable(&format!("not a number: {word}")));
+            let seeds = |line: &str| line.split_whitespace().map(number).collect::<Result<Vec<f64>, _>>();
+            text.lines().map(seeds).collect::<Result<_, _>>()?
         }
     };
     Ok(Some(Declared { seeds, results }))
@@ -35,8 +36,8 @@ pub fn declared(options: &Followed) -> Result<Option<Declared>, Failure> {
 /// How a program is run once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Seeds are dot values.
-    Forward,
+    /// Seeds are dot values in so many directions.
+    Forward(u32),
     /// Seeds are added to the inputs.
     Perturbed,
 }
@@ -49,7 +50,8 @@ pub struct Run {
     pub results: Option<Results>,
 }
 
-/// Runs a program with seeds for its declared inputs. `output` is `None` if its streams shall not be seen, nor what `reporting` says.
+/// Runs a program with seeds for its declared inputs, for each input a number for each direction. `output` is `None` if its streams shall not be
+/// seen, nor what `reporting` says.
 ///
 /// # Errors
 /// If files cannot be written in `directory` or the process cannot be started.
@@ -57,15 +59,16 @@ pub fn run(
     directory: &Path,
     program: &[OsString],
     way: Way,
-    seeds: &[f64],
+    seeds: &[Vec<f64>],
     output: Option<Output>,
     reporting: Reporting,
 ) -> Result<Run, Failure> {
     let (seeds_file, results_file) = (directory.join("seeds"), directory.join("results"));
     let mut text = String::new();
-    for seed in seeds {
+    for seeds in seeds {
+        let words: Vec<String> = seeds.iter().map(|seed| format!("{seed:e}")).collect();
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{seed:e}");
+        let _ = writeln!(text, "{}", words.join(" "));
     }
     let not_run =
         |error: io::Error| Failure::new(Exit::InputOutput, format!("cannot run the program once more: {error}"));
@@ -74,7 +77,11 @@ pub fn run(
         std::fs::remove_file(&results_file).map_err(not_run)?;
     }
     let mut command = Command::new(std::env::current_exe().map_err(not_run)?);
-    command.args(recorder::options(reporting)).arg(if way == Way::Forward { "forward" } else { "perturbed" });
+    command.args(recorder::options(reporting));
+    match way {
+        Way::Forward(directions) => command.arg("forward").arg(format!("--directions={directions}")),
+        Way::Perturbed => command.arg("perturbed"),
+    };
     command.arg("--seeds").arg(&seeds_file).arg("--results").arg(&results_file).arg("--").args(program);
     match output {
         Some(Output::Inherited) => {}

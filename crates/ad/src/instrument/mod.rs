@@ -30,7 +30,7 @@ use crate::math::{self, intercept};
 use crate::x87::{ExtendedShadow, Session};
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
-pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, file, layers};
+pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, file, file_start, layers};
 pub(crate) use losses::{lost_at, lost_count, lost_in_call};
 pub(crate) use places::{Shadow, constant_address, load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;

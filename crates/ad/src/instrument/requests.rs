@@ -21,6 +21,9 @@ numbers! {
     NEW_INDEX_NOACTIVITYANALYSIS = 6
     INDEX_TO_FILE = 7
     GET_MODE = 8
+    GET_DOTVALUE_DIRECTION = 0x10
+    SET_DOTVALUE_DIRECTION = 0x11
+    GET_DIRECTIONS = 0x12
 }
 
 /// What answers a request.

@@ -1,10 +1,11 @@
 //! Interception: a call of a math function with an active argument runs to its return without instrumentation and is recorded as one operation.
 
 use derivgrind_engine::context::{Context, Gpr};
-use derivgrind_engine::memory::{SHADOW_STRIDE, user};
+use derivgrind_engine::memory::user;
 use derivgrind_engine::{Version, dispatcher};
 
 use super::{Call, MAX_REALS, MathFunction, Place, Width, lookup};
+use crate::instrument::{MOST_LAYERS, Thread, file_start, layers};
 use crate::shadow::{self, INDEX_BITS, WIDE_TAG};
 
 /// What interception needs of a mode: what shadow is, and what a known derivative does to it.
@@ -91,18 +92,20 @@ pub fn function_entered<D: Differentiator>(context: &mut Context, name: &str, pl
 struct Entry {
     function: &'static MathFunction,
     call: Call,
-    /// What the shadow of each real argument stands for.
-    operands: [u64; MAX_REALS],
+    /// What the shadow of each real argument stands for, in each layer.
+    operands: [[u64; MAX_REALS]; MOST_LAYERS],
 }
 
 impl Entry {
     /// Reads the arguments; `None` if all are passive.
     fn new(function: &'static MathFunction, context: &Context, mode: &impl Differentiator) -> Option<Self> {
-        let mut operands = [0; MAX_REALS];
-        for (number, operand) in operands.iter_mut().enumerate().take(function.reals()) {
-            *operand = mode.operand(function.width, vector_shadow(context, number));
+        let mut operands = [[0; MAX_REALS]; MOST_LAYERS];
+        for layer in layers() {
+            for (number, operand) in operands[layer].iter_mut().enumerate().take(function.reals()) {
+                *operand = mode.operand(function.width, vector_shadow(context, layer, number));
+            }
         }
-        if operands == [0; MAX_REALS] {
+        if operands == [[0; MAX_REALS]; MOST_LAYERS] {
             return None;
         }
         let mut call = Call::default();
@@ -124,19 +127,30 @@ impl Entry {
         let partials = self.function.partials(&self.call);
         forget_caller_saved(context);
         for (row, &place) in partials.iter().zip(self.function.results) {
-            let shadow = self.result(context, mode, row);
-            match place {
-                Place::Register => set_vector_shadow(context, shadow),
-                Place::Pointer(number) => write_shadow(self.function.width, self.call.integers[number], shadow),
+            for layer in layers() {
+                let shadow = self.result(context, mode, layer, row);
+                match place {
+                    Place::Register => set_vector_shadow(context, layer, shadow),
+                    Place::Pointer(number) => {
+                        let bytes = &shadow.to_le_bytes()[..self.function.width.bytes() as usize];
+                        user::write_layer(layer, self.call.integers[number], bytes);
+                    }
+                }
             }
         }
     }
 
-    /// The shadow of one result.
-    fn result(&self, context: &mut Context, mode: &impl Differentiator, partials: &[f64; MAX_REALS]) -> u64 {
+    /// The shadow of one result in a layer.
+    fn result(
+        &self,
+        context: &mut Context,
+        mode: &impl Differentiator,
+        layer: usize,
+        partials: &[f64; MAX_REALS],
+    ) -> u64 {
         let mut terms = [(0, 0.0); MAX_REALS];
         let mut count = 0;
-        for (&operand, &partial) in self.operands.iter().zip(partials) {
+        for (&operand, &partial) in self.operands[layer].iter().zip(partials) {
             // A partial derivative of 0 is no dependence: the result of `floor` is passive.
             if operand != 0 && partial != 0.0 {
                 terms[count] = (operand, partial);
@@ -152,9 +166,9 @@ fn vector_register(context: &Context, number: usize) -> u64 {
     word(&context.vector_state, XMM + XMM_BYTES * number)
 }
 
-/// The lowest 8 bytes of a vector register's shadow.
-fn vector_shadow(context: &Context, number: usize) -> u64 {
-    word(&context.tool, shadow::vector(number as u16).into())
+/// The lowest 8 bytes of a vector register's shadow in a layer.
+fn vector_shadow(context: &Context, layer: usize, number: usize) -> u64 {
+    word(&context.tool, file_start(layer) + usize::from(shadow::vector(number as u16)))
 }
 
 fn word(bytes: &[u8], offset: usize) -> u64 {
@@ -183,17 +197,17 @@ fn shadow_word(width: Width, index: u64) -> u64 {
 
 /// Makes all registers passive that a call may change. The function has run without moving shadow, so that theirs belongs to values that are gone.
 fn forget_caller_saved(context: &mut Context) {
+    let mut thread = Thread::new(context);
     for register in CALLER_SAVED {
-        let offset = usize::from(shadow::general(register as u16));
-        context.tool[offset..offset + 8].fill(0);
+        thread.clear_file(shadow::general(register as u16), 8);
     }
-    context.tool[shadow::VECTOR.into()..shadow::X87.into()].fill(0);
-    context.tool[shadow::MASK.into()..shadow::TEMPORARY.into()].fill(0);
+    thread.clear_file(shadow::VECTOR, shadow::X87 - shadow::VECTOR);
+    thread.clear_file(shadow::MASK, shadow::TEMPORARY - shadow::MASK);
 }
 
-/// Sets the shadow of the low 8 bytes of `xmm0`.
-fn set_vector_shadow(context: &mut Context, shadow: u64) {
-    let offset = usize::from(shadow::vector(0));
+/// Sets the shadow of the low 8 bytes of `xmm0` in a layer.
+fn set_vector_shadow(context: &mut Context, layer: usize, shadow: u64) {
+    let offset = file_start(layer) + usize::from(shadow::vector(0));
     context.tool[offset..offset + 8].copy_from_slice(&shadow.to_le_bytes());
 }
 
@@ -206,23 +220,12 @@ fn read(width: Width, address: u64) -> f64 {
     .map_or(f64::NAN, |bits| width.widen(bits))
 }
 
-/// Sets the shadow of a number that the function has stored at `address`.
-fn write_shadow(width: Width, address: u64, shadow: u64) {
-    // What can be read is mapped and has shadow; a wild pointer is the program's affair.
-    if user::read::<u8>(address).is_err() || user::read::<u8>(address.wrapping_add(width.bytes() - 1)).is_err() {
-        return;
-    }
-    let shadow = shadow.to_le_bytes();
-    let target = (address + SHADOW_STRIDE) as *mut u8;
-    // SAFETY: the shadow of mapped application memory is mapped and holds no Rust objects.
-    unsafe { std::ptr::copy_nonoverlapping(shadow.as_ptr(), target, width.bytes() as usize) };
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
 
     use derivgrind_engine::context;
+    use derivgrind_engine::memory::SHADOW_STRIDE;
 
     use super::*;
 
@@ -283,9 +286,9 @@ mod tests {
         let log = Log::default();
         entry.complete(context, &log);
         assert_eq!(*log.0.borrow(), [(Width::Binary64, [7, 0], [0.5, 0.0])]);
-        assert_eq!(vector_shadow(context, 0), 100 | WIDE_TAG);
+        assert_eq!(vector_shadow(context, 0, 0), 100 | WIDE_TAG);
         assert_eq!(word(&context.tool, usize::from(shadow::vector(0)) + 8), 0);
-        assert_eq!(vector_shadow(context, 5), 0);
+        assert_eq!(vector_shadow(context, 0, 5), 0);
         assert_eq!(word(&context.tool, shadow::general(Gpr::Rax as u16).into()), 0);
         let preserved = word(&context.tool, shadow::general(Gpr::Rbx as u16).into());
         assert_eq!(preserved, 11 | WIDE_TAG, "rbx survives a call");
@@ -304,7 +307,7 @@ mod tests {
         let log = Log::default();
         entry.complete(context, &log);
         assert_eq!(*log.0.borrow(), [(Width::Binary32, [5, 6], [0.6, 0.8])]);
-        assert_eq!(vector_shadow(context, 0), 100);
+        assert_eq!(vector_shadow(context, 0, 0), 100);
     }
 
     #[test]
@@ -320,7 +323,7 @@ mod tests {
         entry.complete(context, &log);
         let expected = [(Width::Binary64, [1, 2], [3.0, 2.0]), (Width::Binary64, [100, 3], [1.0, 1.0])];
         assert_eq!(*log.0.borrow(), expected);
-        assert_eq!(vector_shadow(context, 0), 101 | WIDE_TAG);
+        assert_eq!(vector_shadow(context, 0, 0), 101 | WIDE_TAG);
     }
 
     #[test]
@@ -332,7 +335,7 @@ mod tests {
         let floor = entry(context, "floor").expect("active");
         let log = Log::default();
         floor.complete(context, &log);
-        assert_eq!(vector_shadow(context, 0), 0, "an integer does not depend on anything");
+        assert_eq!(vector_shadow(context, 0, 0), 0, "an integer does not depend on anything");
         set_shadow(context, shadow::vector(1), 4 | WIDE_TAG);
         set_register(context, 0, 7.0f64.to_bits());
         let fmod = entry(context, "fmod").expect("active");
@@ -349,9 +352,11 @@ mod tests {
         for base in [address, address + SHADOW_STRIDE] {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            // Shadow begins within a page.
+            let page = base & !4095;
             // SAFETY: a fresh mapping where nothing is.
-            let mapped = unsafe { libc::mmap(base as *mut libc::c_void, 4096, protection, flags, -1, 0) };
-            assert_eq!(mapped as u64, base);
+            let mapped = unsafe { libc::mmap(page as *mut libc::c_void, 8192, protection, flags, -1, 0) };
+            assert_eq!(mapped as u64, page);
         }
         set_register(context, 0, 0.5f64.to_bits());
         set_shadow(context, shadow::vector(0), 3 | WIDE_TAG);
@@ -370,7 +375,7 @@ mod tests {
         // SAFETY: mapped above.
         let shadows: [u64; 2] = unsafe { std::ptr::read((address + SHADOW_STRIDE) as *const [u64; 2]) };
         assert_eq!(shadows, [100 | WIDE_TAG, 101 | WIDE_TAG]);
-        assert_eq!(vector_shadow(context, 0), 0, "sincos has no result in a register");
+        assert_eq!(vector_shadow(context, 0, 0), 0, "sincos has no result in a register");
     }
 
     #[test]

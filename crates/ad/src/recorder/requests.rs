@@ -1,6 +1,6 @@
 //! Client requests of recording mode (numbers and arguments: `docs/client-requests.md`).
 
-use derivgrind_engine::memory::user;
+use derivgrind_engine::memory::{self, user};
 use derivgrind_tape::{Operation, Record};
 
 use crate::instrument::{Request, Thread, requests, shadow_address};
@@ -38,7 +38,7 @@ fn get_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user:
     let [_, variable, index, size, ..] = *arguments;
     let found = if is_extended(size) { extended_index(thread, variable)? } else { index_at(variable, size)? };
     user::write(index, found)?;
-    user::write_shadow(index, &[0; 8]);
+    memory::clear_shadow(index, 8);
     Ok(0)
 }
 
@@ -136,7 +136,7 @@ fn new_index(thread: &mut Thread<'_>, arguments: &[u64; 6], always: bool) -> Res
     thread.tape_fields().last_index = index;
     thread.tape_fields().last_value = value.map_or(0, f64::to_bits);
     user::write(pointers[4], index)?;
-    user::write_shadow(pointers[4], &[0; 8]);
+    memory::clear_shadow(pointers[4], 8);
     Ok(0)
 }
 

@@ -72,7 +72,7 @@ pub fn check(program: &[OsString], reporting: Reporting) -> Outcome {
                     "the program declares other outputs when its inputs change a little",
                 ));
             }
-            for (samples, (value, _)) in samples.iter_mut().zip(run.outputs) {
+            for (samples, value) in samples.iter_mut().zip(run.output_values()) {
                 samples[position] = value;
             }
         }
@@ -137,7 +137,8 @@ fn perturbed(directory: &Path, program: &[OsString], seeds: &[f64]) -> Result<Re
 
 /// The same with how the program ended.
 fn perturbed_run(directory: &Path, program: &[OsString], seeds: &[f64]) -> Result<(ExitStatus, Results), Failure> {
-    let run = repeated::run(directory, program, Way::Perturbed, seeds, None, Reporting::default())?;
+    let seeds: Vec<Vec<f64>> = seeds.iter().map(|&seed| vec![seed]).collect();
+    let run = repeated::run(directory, program, Way::Perturbed, &seeds, None, Reporting::default())?;
     let results = run.results.ok_or_else(|| {
         Failure::new(
             Exit::Unavailable,
@@ -150,7 +151,7 @@ fn perturbed_run(directory: &Path, program: &[OsString], seeds: &[f64]) -> Resul
 /// A program that computes something else when it is run again cannot be checked.
 fn require_same(base: &Results, tape: &Tape) -> Result<(), Failure> {
     let recorded = recording::values(tape, tape.outputs())?;
-    let values = base.outputs.iter().map(|&(value, _)| value);
+    let values = base.output_values();
     let same = base.inputs.len() == tape.inputs().len()
         && base.outputs.len() == tape.outputs().len()
         && values

@@ -1,34 +1,35 @@
 //! `derivgrind grad`: prints the derivatives of a program's outputs, from a tape in a temporary directory or from runs in forward mode.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use derivgrind_ad::declared::Results;
 use derivgrind_ad::instrument::Reporting;
 use derivgrind_tape::Tape;
 
 use crate::arguments::{Grad, Mode};
 use crate::failure::{Exit, Failure};
-use crate::gradient::{Gradient, Variable};
-use crate::progress::Progress;
+use crate::gradient::Gradient;
 use crate::recorder::{self, Output};
-use crate::repeated::{self, Way};
 use crate::start::Outcome;
 use crate::{messages, npy, recording};
+
+use super::forward_runs;
 
 /// Runs, evaluates, prints. The exit code is the program's, 128 and the signal's number if a signal ended it.
 pub fn grad(arguments: &Grad, reporting: Reporting) -> Outcome {
     let quiet = reporting.quiet;
     let directory = recorder::temporary_directory()?;
+    if arguments.directions.is_some() && arguments.mode != Mode::Forward {
+        return Err(Failure::new(Exit::Usage, "`--directions` goes with `--mode=forward`; a tape has no directions"));
+    }
     let output = if arguments.json { Output::StandardError } else { Output::Inherited };
     if arguments.mode == Mode::Forward {
-        let (status, gradient) = by_forward_runs(directory.path(), &arguments.program.words, output, reporting)?;
-        let lost = gradient.as_ref().is_some_and(|(_, lost)| *lost);
-        if let Some((gradient, _)) = gradient {
+        let (status, runs) = forward_runs::gradient(directory.path(), arguments, output, reporting)?;
+        let lost = runs.as_ref().is_some_and(|(_, lost)| *lost);
+        if let Some((gradient, _)) = runs {
             print(arguments, &gradient)?;
         }
         return Ok(match exit_code(status) {
@@ -48,7 +49,10 @@ pub fn grad(arguments: &Grad, reporting: Reporting) -> Outcome {
         let (inputs, outputs) = (tape.inputs().len(), tape.outputs().len());
         messages::note(
             quiet,
-            &format!("{inputs} inputs and {outputs} outputs: the tape is evaluated forwards, once for each input"),
+            &format!(
+                "{inputs} input{} and {outputs} outputs: the tape is evaluated forwards, with respect to several inputs at once",
+                if inputs == 1 { "" } else { "s" }
+            ),
         );
         recording::gradient_forwards(&tape, quiet)?
     } else {
@@ -59,78 +63,13 @@ pub fn grad(arguments: &Grad, reporting: Reporting) -> Outcome {
     Ok(exit_code(status))
 }
 
-fn note_signal(status: ExitStatus, quiet: bool) {
+pub(super) fn note_signal(status: ExitStatus, quiet: bool) {
     if let Some(signal) = status.signal() {
         messages::note(
             quiet,
             &format!("signal {signal} ended the program; the derivatives are of what it computed until then"),
         );
     }
-}
-
-/// The derivatives from one run in forward mode for each input, and whether activity was lost in one; `None` if the program could not be
-/// started.
-fn by_forward_runs(
-    directory: &Path,
-    program: &[OsString],
-    output: Output,
-    reporting: Reporting,
-) -> Result<(ExitStatus, Option<(Gradient, bool)>), Failure> {
-    let quiet = reporting.quiet;
-    let first = repeated::run(directory, program, Way::Forward, &[1.0], Some(output), reporting)?;
-    let Some(results) = first.results else { return Ok((first.status, None)) };
-    note_signal(first.status, quiet);
-    require_variables(results.inputs.len(), results.outputs.len())?;
-    let mut lost = results.lost != 0;
-    let mut rows = vec![vec![0.0; results.inputs.len()]; results.outputs.len()];
-    let mut progress = Progress::share("running", quiet);
-    for input in 0..results.inputs.len() {
-        let dots = if input == 0 {
-            results.outputs.clone()
-        } else {
-            let seeds: Vec<f64> = (0..=input).map(|seeded| f64::from(u8::from(seeded == input))).collect();
-            let run = repeated::run(directory, program, Way::Forward, &seeds, None, Reporting::default())?;
-            let run = run.results.filter(|run| repeats(run, &results)).ok_or_else(|| not_repeatable(input + 1))?;
-            if run.lost != 0 && !lost {
-                lost = true;
-                messages::note(
-                    quiet && !reporting.strict,
-                    &format!(
-                        "in the run for input {} active values met operations that are not differentiated, {} times; their results count as \
-                         constants. `--mode=record` says where",
-                        input + 1,
-                        run.lost
-                    ),
-                );
-            }
-            run.outputs
-        };
-        for (row, (_, dot)) in rows.iter_mut().zip(dots) {
-            row[input] = dot;
-        }
-        progress.set(input as u64 + 1, Some(results.inputs.len() as u64));
-    }
-    let variable = |(position, value): (usize, f64)| Variable { index: position as u64 + 1, value: Some(value) };
-    let inputs = results.inputs.iter().map(|&(value, _)| value).enumerate().map(variable).collect();
-    let outputs = results.outputs.iter().map(|&(value, _)| value).enumerate().map(variable).collect();
-    Ok((first.status, Some((Gradient { inputs, outputs, rows }, lost))))
-}
-
-/// Whether a run has computed with the same values as another.
-fn repeats(run: &Results, first: &Results) -> bool {
-    let values = |results: &Results| -> Vec<u64> {
-        let inputs = results.inputs.iter().map(|(value, _)| value.to_bits());
-        inputs.chain(results.outputs.iter().map(|(value, _)| value.to_bits())).collect()
-    };
-    run.inputs.len() == first.inputs.len() && values(run) == values(first)
-}
-
-fn not_repeatable(input: usize) -> Failure {
-    let message = format!(
-        "the program does not compute the same when it is run once more (for input {input}): does it read the standard input, the time, \
-         or files that it has written? Use `--mode=record`, which runs it once"
-    );
-    Failure::new(Exit::Unavailable, message)
 }
 
 /// Prints derivatives as the options say.

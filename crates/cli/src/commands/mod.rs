@@ -4,6 +4,7 @@ mod check;
 mod config;
 mod demo;
 mod evaluate;
+mod forward_runs;
 mod grad;
 mod program;
 mod tape;
@@ -28,19 +29,26 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
     let quiet = line.quiet;
     let reporting = |own: Strictness| Reporting { quiet, strict: own.strict || line.strictness.strict };
     let plain = reporting(Strictness::default());
+    if line.directions.is_some() && line.command.is_some() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "`--directions` stands behind the command: `derivgrind forward --directions=N -- PROGRAM`",
+        ));
+    }
     match line.command {
         None if line.program.is_empty() => {
             Err(Failure::new(Exit::Usage, "name a command or a program to run; `derivgrind --help` lists the commands"))
         }
         None => match line.record {
             Some(directory) => program::record(&directory, &line.program, &line.debugging, plain),
-            None => program::forward(&line.program, &line.debugging, None, plain),
+            None => program::forward(&line.program, line.directions.unwrap_or(1), &line.debugging, None, plain),
         },
         Some(Command::Record { directory, program, strictness, debugging }) => {
             program::record(&directory, &program.words, &debugging, reporting(strictness))
         }
-        Some(Command::Forward { program, strictness, followed, debugging }) => {
-            program::forward(&program.words, &debugging, repeated::declared(&followed)?, reporting(strictness))
+        Some(Command::Forward { directions, program, strictness, followed, debugging }) => {
+            let declared = repeated::declared(&followed)?;
+            program::forward(&program.words, directions, &debugging, declared, reporting(strictness))
         }
         Some(Command::Perturbed { program, followed }) => {
             program::perturbed(&program.words, repeated::declared(&followed)?, quiet)

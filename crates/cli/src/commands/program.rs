@@ -27,14 +27,15 @@ pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, rep
     start(program, debugging, quiet, Box::new(Recorder::new(writer, Settings { reporting })))
 }
 
-/// Runs a program in forward mode. Returns only if it could not be started.
+/// Runs a program in forward mode with so many directions. Returns only if it could not be started.
 pub fn forward(
     program: &[OsString],
+    directions: u32,
     debugging: &Debugging,
     declared: Option<Declared>,
     reporting: Reporting,
 ) -> Outcome {
-    let settings = forward::Settings { reporting, directions: 1, declared };
+    let settings = forward::Settings { reporting, directions, declared };
     start(program, debugging, reporting.quiet, forward::tool(settings))
 }
 
