@@ -258,12 +258,37 @@ fn forward_runs_give_the_same_table() {
 }
 
 #[test]
+fn several_inputs_share_a_run() {
+    let program = Program::new(
+        "double x[11], r = 0, s = 1; int i; for (i = 0; i < 11; i++) { x[i] = 1 + 0.25 * i; DG_INPUTF(x[i]); }\
+         for (i = 0; i < 11; i++) { r += sin(x[i]) * x[(i + 3) % 11]; s *= fabs(x[i] - 2.1) / 0.7; }\
+         r /= sqrt(s); DG_OUTPUTF(r); DG_OUTPUTF(s); return 0;",
+    );
+    let one_by_one = program.grad(&["--mode=forward", "--directions=1"]);
+    one_by_one.says(0, &["11 runs, one for each input"]);
+    // With any number of directions the same numbers come out, to the last bit.
+    for (directions, message) in [
+        ("--directions=2", "6 runs for 11 inputs, with up to 2 of them in each"),
+        ("--directions=3", "4 runs for 11 inputs, with up to 3 of them in each"),
+        ("--directions=5", "3 runs for 11 inputs, with up to 5 of them in each"),
+        ("--directions=6", "2 runs for 11 inputs, with up to 6 of them in each"),
+        ("--directions=8", "2 runs for 11 inputs, with up to 8 of them in each"),
+    ] {
+        let ended = program.grad(&["--mode=forward", directions]);
+        ended.says(0, &[message]);
+        assert_eq!(ended.stdout, one_by_one.stdout, "{directions}");
+    }
+    program.grad(&["--directions=2"]).says(2, &["--mode=forward"]);
+}
+
+#[test]
 fn a_program_that_cannot_be_repeated_has_no_forward_runs() {
     let program = Program::new(
         "double x = 1, y = 2; FILE* f = fopen(argv[0], \"r\"); (void)f; DG_INPUTF(x); DG_INPUTF(y);\
          struct timespec t; clock_gettime(CLOCK_REALTIME, &t); x *= y + (double)t.tv_nsec; DG_OUTPUTF(x); return 0;",
     );
-    program.grad(&["--mode=forward"]).says(69, &["does not compute the same", "--mode=record"]);
+    program.grad(&["--mode=forward", "--directions=1"]).says(69, &["does not compute the same", "--mode=record"]);
+    program.grad(&["--mode=forward"]).says(0, &["one run", "all 2 inputs"]);
 }
 
 #[test]
@@ -272,7 +297,7 @@ fn few_inputs_and_many_outputs_are_evaluated_forwards() {
         "double x = 3, y; int i; DG_INPUTF(x); for (i = 0; i < 4; i++) { y = i * x; DG_OUTPUTF(y); } return 0;",
     );
     let ended = program.grad(&[]);
-    ended.says(0, &["1 inputs and 4 outputs"]);
+    ended.says(0, &["1 input and 4 outputs"]);
     assert!(ended.stdout.ends_with("    1    3.0          0.0          1.0          2.0          3.0\n"), "{ended:?}");
     assert_eq!(program.grad(&["--mode=record"]).stdout, ended.stdout);
 }
