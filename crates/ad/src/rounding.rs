@@ -72,7 +72,7 @@ pub(crate) fn concerns(operation: RealOperation) -> bool {
 pub(crate) fn has_value(place: Place) -> bool {
     match place {
         Place::Memory { .. } => true,
-        Place::Register(offset) => (shadow::VECTOR..shadow::X87).contains(&offset),
+        Place::Register(offset) => (shadow::VECTOR..shadow::X87).contains(&offset) || offset >= shadow::OPERAND,
     }
 }
 

@@ -20,8 +20,8 @@ pub const GENERAL: u16 = 0;
 pub const VECTOR: u16 = 128;
 /// Bytes of a vector register's shadow: room for a ZMM register.
 pub const VECTOR_BYTES: u16 = 64;
-/// Bytes of the vector registers that programs see: `cpuid` offers them AVX and AVX2, nothing wider.
-pub const VECTOR_WIDTH: u16 = 32;
+/// Bytes of a vector register that have to be looked after while the program does not use AVX-512.
+pub const NARROW_VECTOR: u16 = 32;
 /// Offset of the x87 and MMX registers' shadow, 16 bytes each, of which ten are used: ST(0) to ST(7), wherever the top of the stack is.
 pub const X87: u16 = VECTOR + 32 * VECTOR_BYTES;
 /// Bytes of all of it.
@@ -31,9 +31,12 @@ pub const MASK: u16 = X87 + X87_BYTES;
 /// Offset of the temporaries that operations of a single instruction use among themselves; they belong to no register.
 pub const TEMPORARY: u16 = MASK + 8 * 8;
 /// Bytes of the temporaries.
-pub const TEMPORARY_BYTES: u16 = 192;
+pub const TEMPORARY_BYTES: u16 = 256;
+/// Offset of the shadow of a memory operand that is read under a mask, or one element of it for all lanes, [`VECTOR_BYTES`] long. Its value is
+/// put aside, too. It belongs to a single instruction as the temporaries do.
+pub const OPERAND: u16 = TEMPORARY + TEMPORARY_BYTES;
 /// Bytes of the whole shadow register file.
-pub const FILE_BYTES: u16 = TEMPORARY + TEMPORARY_BYTES;
+pub const FILE_BYTES: u16 = OPERAND + VECTOR_BYTES;
 
 /// A range of the shadow register file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

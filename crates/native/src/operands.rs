@@ -1,6 +1,6 @@
 //! Instructions with random operands for any encodable opcode.
 
-use iced_x86::{Code, EncodingKind, FlowControl, Instruction, OpCodeOperandKind, OpKind, Register};
+use iced_x86::{Code, EncodingKind, FlowControl, Instruction, OpCodeOperandKind, OpKind, Register, RoundingControl};
 
 use crate::Random;
 
@@ -16,10 +16,29 @@ pub fn random_instruction(code: Code, random: &mut Random) -> Option<Instruction
     for (operand, &kind) in info.op_kinds().iter().enumerate() {
         set_operand(&mut instruction, operand as u32, kind, random)?;
     }
-    if info.encoding() == EncodingKind::EVEX && info.require_op_mask_register() {
-        return None;
+    if info.encoding() == EncodingKind::EVEX {
+        set_attributes(&mut instruction, random);
     }
     Some(instruction)
+}
+
+/// Mask, broadcast and rounding of an EVEX encoding.
+fn set_attributes(instruction: &mut Instruction, random: &mut Random) {
+    let info = instruction.code().op_code();
+    let memory = (0..instruction.op_count()).find(|&operand| instruction.op_kind(operand) == OpKind::Memory);
+    if info.can_use_op_mask_register() && (info.require_op_mask_register() || random.below(3) > 0) {
+        instruction.set_op_mask(Register::K1 + random.below(7) as u32);
+        let zeroing = info.can_use_zeroing_masking() && memory != Some(0);
+        instruction.set_zeroing_masking(zeroing && random.below(2) == 0);
+    }
+    if info.can_broadcast() && memory.is_some() {
+        instruction.set_is_broadcast(random.below(2) == 0);
+    }
+    if memory.is_none() && info.can_use_rounding_control() && random.below(2) == 0 {
+        instruction.set_rounding_control(RoundingControl::RoundUp);
+    } else if memory.is_none() && info.can_suppress_all_exceptions() {
+        instruction.set_suppress_all_exceptions(random.below(2) == 0);
+    }
 }
 
 fn set_operand(
@@ -47,13 +66,15 @@ fn set_operand(
         ];
         registers[random.below(8) as usize]
     };
-    let vector = |first: Register, random: &mut Random| first + random.below(16) as u32;
+    let evex = instruction.code().encoding() == EncodingKind::EVEX;
+    let vector = |first: Register, random: &mut Random| first + random.below(if evex { 32 } else { 16 }) as u32;
+    let mask = |random: &mut Random| Register::K0 + random.below(8) as u32;
     let mmx = |random: &mut Random| Register::MM0 + random.below(8) as u32;
     let memory = random.below(2) == 0;
     let register = match kind {
         mem | mem_offs => return set_memory(instruction, operand, random),
         r8_or_mem | r16_or_mem | r32_or_mem | r32_or_mem_mpx | r64_or_mem | r64_or_mem_mpx | mm_or_mem | xmm_or_mem
-        | ymm_or_mem
+        | ymm_or_mem | zmm_or_mem | k_or_mem
             if memory =>
         {
             return set_memory(instruction, operand, random);
@@ -69,6 +90,8 @@ fn set_operand(
         mm_or_mem | mm_reg | mm_rm => mmx(random),
         xmm_or_mem | xmm_reg | xmm_rm | xmm_vvvv | xmm_is4 => vector(Register::XMM0, random),
         ymm_or_mem | ymm_reg | ymm_rm | ymm_vvvv | ymm_is4 => vector(Register::YMM0, random),
+        zmm_or_mem | zmm_reg | zmm_rm | zmm_vvvv => vector(Register::ZMM0, random),
+        k_or_mem | k_reg | k_rm | k_vvvv => mask(random),
         al => Register::AL,
         cl => Register::CL,
         ax => Register::AX,

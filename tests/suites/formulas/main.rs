@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Context as _, Result, ensure};
 use derivgrind_tests::numbers::{SplitMix64, close, dot, magnitude};
 use derivgrind_tests::recording::{self, Recording};
-use derivgrind_tests::suite::{Obstacle, Outcome, Suite, fail};
+use derivgrind_tests::suite::{Obstacle, Outcome, Suite, fail, skip};
 use derivgrind_tests::{compiler, full, process};
 use table::Formula;
 
@@ -39,6 +39,8 @@ const STEP: f64 = 1.0 / 1024.0;
 
 /// Optimisation with AVX2 and FMA.
 const HASWELL: &str = "-O3 -march=haswell";
+/// Optimisation with AVX-512, whole registers of it.
+const AVX512: &str = "-O3 -march=x86-64-v4 -mprefer-vector-width=512";
 
 fn main() -> ExitCode {
     let mut suite = Suite::new("formulas");
@@ -124,9 +126,9 @@ impl Real {
 
 fn combinations(language: Language, formulas: &Arc<Vec<Formula>>) -> Vec<Arc<Combination>> {
     let (compilers, levels): (&[_], &[_]) = if full() {
-        (&language.compilers(), &["-O0", "-O1", "-O2", "-O3", "-Os", HASWELL])
+        (&language.compilers(), &["-O0", "-O1", "-O2", "-O3", "-Os", HASWELL, AVX512])
     } else {
-        (&language.compilers()[..1], &["-O0", "-O3", HASWELL])
+        (&language.compilers()[..1], &["-O0", "-O3", HASWELL, AVX512])
     };
     let mut all = Vec::new();
     for &compiler in compilers {
@@ -149,6 +151,15 @@ struct Combination {
     built: OnceLock<Result<Built, Failure>>,
     together: OnceLock<Result<Vec<Derivatives>, String>>,
     forward: OnceLock<Result<Vec<(String, f64)>, String>>,
+}
+
+/// Whether the processor has what `x86-64-v4` stands for.
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
 }
 
 /// Why a program could not be built, in a form that each of its cases can repeat.
@@ -209,7 +220,12 @@ impl Combination {
     }
 
     fn name(&self) -> String {
-        format!("{}{}/{}", self.compiler, self.level.replace(" -march=", "-"), self.real.name())
+        format!(
+            "{}{}/{}",
+            self.compiler,
+            self.level.replace(" -march=", "-").replace(" -mprefer-vector-width=512", ""),
+            self.real.name()
+        )
     }
 
     fn built(&self) -> Result<&Built, Obstacle> {
@@ -223,6 +239,9 @@ impl Combination {
     }
 
     fn build(&self) -> Result<Built, Obstacle> {
+        if self.level == AVX512 && !has_avx512() {
+            return skip("the processor has no AVX-512");
+        }
         let scratch = compiler::scratch("formulas")?;
         let source = scratch.path().join("formulas").with_extension(self.language.suffix());
         std::fs::write(&source, program::source(&self.formulas, self.language == Language::Cpp))?;

@@ -13,13 +13,14 @@ pub fn observable(operations: &[Operation]) -> Vec<Operation> {
     let mut live = RegisterSet::ALL;
     live.remove(Range { offset: TEMPORARY, bytes: FILE_BYTES - TEMPORARY });
     let mut kept: Vec<Operation> =
-        operations.iter().rev().filter(|operation| step(&operation.effect, &mut live)).copied().collect();
+        operations.iter().rev().filter(|operation| step(operation, &mut live)).copied().collect();
     kept.reverse();
     kept
 }
 
 /// Goes back over one effect; returns whether it is observable.
-fn step(effect: &Effect, live: &mut RegisterSet) -> bool {
+fn step(operation: &Operation, live: &mut RegisterSet) -> bool {
+    let effect = &operation.effect;
     match *effect {
         Effect::RepeatedMove { .. } | Effect::RepeatedStore { .. } => return true,
         Effect::Rotate { by } => {
@@ -41,8 +42,7 @@ fn step(effect: &Effect, live: &mut RegisterSet) -> bool {
     if target.is_some_and(|target| !live.intersects(target)) {
         return false;
     }
-    // A replay can leave parts of its target as they are.
-    if let Some(target) = target.filter(|_| !matches!(effect, Effect::Replay { .. })) {
+    if let Some(target) = target.filter(|_| operation.overwrites_target()) {
         live.remove(target);
     }
     for source in effect.sources().into_iter().flatten().filter_map(Span::register) {

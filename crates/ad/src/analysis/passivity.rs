@@ -9,7 +9,7 @@ use crate::shadow::{FILE_BYTES, Range, X87, X87_BYTES};
 pub struct Step {
     /// The operation.
     pub operation: Operation,
-    /// Whether each of [`Effect::sources`] is certainly passive (also if there is none).
+    /// Whether each of the first two [`Effect::sources`] is certainly passive (also if there is none).
     pub passive: [bool; 2],
     /// Whether the target is certainly passive before the operation.
     pub target_passive: bool,
@@ -38,12 +38,12 @@ fn step(operation: Operation, known: &mut RegisterSet, assumptions: &Assumptions
             None => (assumptions.constant)(operation.instruction, span),
         },
     };
-    let [first, second] = operation.effect.sources();
+    let [first, second, third] = operation.effect.sources();
     let passive = [is_passive(known, first), is_passive(known, second)];
     let target = operation.effect.target();
     let register = target.and_then(Span::register);
     let target_passive = register.is_some_and(|range| known.contains(range));
-    let all_passive = passive == [true, true];
+    let all_passive = passive == [true, true] && is_passive(known, third);
 
     let simplified = match operation.effect {
         Effect::State { .. } | Effect::CompareExchange { .. } => {
@@ -74,15 +74,22 @@ fn step(operation: Operation, known: &mut RegisterSet, assumptions: &Assumptions
         }
         effect => effect,
     };
+    // Where nothing else is kept, no mask is needed.
+    let clears = matches!(simplified, Effect::Clear { .. });
+    let mask = operation.mask.filter(|mask| !(clears && mask.zeroing));
     if let Some(range) = register {
         match simplified {
-            Effect::Clear { .. } => known.insert(range),
+            Effect::Clear { .. } if mask.is_none() => known.insert(range),
+            // Elements that are not cleared keep what they are.
+            Effect::Clear { .. } => {}
+            // Constants have values, but no shadow.
+            Effect::Fetch { .. } if all_passive => known.insert(range),
             // An assumption remains true: the block is left before it becomes wrong.
             _ if assumptions.assumed.contains(range) => {}
             _ => known.remove(range),
         }
     }
-    Some(Step { operation: Operation { effect: simplified, ..operation }, passive, target_passive })
+    Some(Step { operation: Operation { effect: simplified, mask, ..operation }, passive, target_passive })
 }
 
 /// The x87 stack moves. Its registers are not among those that a version assumes passive and tests: it assumes all or nothing.

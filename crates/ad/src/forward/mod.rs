@@ -87,7 +87,9 @@ impl Mode for DotValues {
     fn vectors_needed(steps: &[Step]) -> usize {
         match steps[0].operation.effect {
             Effect::Copy { target, source, bytes } => usize::from(moves_in_vectors(target, source, bytes)),
-            _ => Group::first(steps).map_or(1, |group| group.vectors_needed()),
+            // A masked store takes the mask and what is there.
+            _ => Group::first(steps)
+                .map_or(if steps[0].operation.mask.is_some() { 3 } else { 1 }, |group| group.vectors_needed()),
         }
     }
 
@@ -98,7 +100,8 @@ impl Mode for DotValues {
         }
         if let Effect::Convert { to, target, source } = steps[0].operation.effect {
             for layer in layers() {
-                Vector::new(emitter, registers, index, layer, to, Width::Scalar).convert(target, source);
+                let vector = Vector::new(emitter, registers, index, layer, to, Width::Scalar);
+                vector.under(steps[0].operation.mask).convert(target, source);
             }
         }
         1

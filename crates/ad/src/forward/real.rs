@@ -9,7 +9,7 @@ use derivgrind_engine::translate::{Emitter, registers};
 
 use crate::analysis::Step;
 use crate::instrument::layers;
-use crate::ir::{Effect, Format, Place, RealOperation};
+use crate::ir::{Effect, Format, Mask, Place, RealOperation};
 use crate::rounding::concerns;
 use crate::shadow;
 
@@ -28,6 +28,8 @@ pub(super) struct Group {
     b: Option<Place>,
     passive: [bool; 2],
     width: Width,
+    /// The mask of the first lane.
+    mask: Option<Mask>,
     /// Number of steps.
     pub count: usize,
 }
@@ -37,8 +39,8 @@ impl Group {
     pub fn first(steps: &[Step]) -> Option<Group> {
         let first = steps.first()?;
         let Effect::Real { operation, format, target, a, b } = first.operation.effect else { return None };
-        let mut group =
-            Group { operation, format, target, a, b, passive: first.passive, width: Width::Scalar, count: 1 };
+        let (passive, mask) = (first.passive, first.operation.mask);
+        let mut group = Group { operation, format, target, a, b, passive, width: Width::Scalar, mask, count: 1 };
         let lanes = (0..steps.len()).take_while(|&lane| group.continues(lane as u16, &steps[lane])).count();
         let lanes = lanes as u16;
         for (width, bytes) in [(Width::Ymm, 32), (Width::Xmm, 16)] {
@@ -61,7 +63,8 @@ impl Group {
             a: at(self.a),
             b: self.b.map(at),
         };
-        step.operation.effect == expected && step.passive == self.passive
+        let mask = self.mask.map(|mask| mask.advanced(lane));
+        step.operation.effect == expected && step.operation.mask == mask && step.passive == self.passive
     }
 
     /// Whether the values lie as instructions of this width need them, and no lane reads what an earlier one writes.
@@ -86,7 +89,7 @@ impl Group {
     /// Scratch vector registers that the group takes.
     pub fn vectors_needed(&self) -> usize {
         match self.operation {
-            RealOperation::Negate | RealOperation::Copy => 2,
+            RealOperation::Negate | RealOperation::Copy if self.mask.is_none() => 2,
             _ => Scratch::COUNT,
         }
     }
@@ -102,7 +105,7 @@ impl Group {
         if concerns(self.operation) {
             rounding::emit(&mut vector, index, self, result);
         }
-        vector.store_dot(self.target, result);
+        vector.store_result(self.target, result);
     }
 
     /// Emits the rule for all directions. Those of lanes that `kept` does not keep become zero.
@@ -119,7 +122,7 @@ impl Group {
             if let Some(kept) = kept {
                 vector.update(Op::And, result, kept);
             }
-            vector.store_dot(self.target, result);
+            vector.store_result(self.target, result);
         }
     }
 
@@ -136,7 +139,7 @@ impl Group {
         index: usize,
         layer: usize,
     ) -> Vector<'e, 'a> {
-        Vector::new(emitter, registers, index, layer, self.format, self.width)
+        Vector::new(emitter, registers, index, layer, self.format, self.width).under(self.mask)
     }
 
     /// The operation.

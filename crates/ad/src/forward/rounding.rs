@@ -11,7 +11,7 @@ use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
 use iced_x86::Instruction;
 
-use crate::instrument::{Thread, constant_address, layers, operand_address, read_shadow, read_value};
+use crate::instrument::{Thread, WORDS, constant_address, layers, operand_address, read_shadow, read_value};
 use crate::ir::{Format, Place, Span};
 use crate::rounding::{concerns, has_value, pattern};
 
@@ -164,7 +164,7 @@ fn choose(context: &mut Context, payload: u64) -> HelperNext {
     let bytes = usize::from(site.format.bytes());
     let spans = site.operands.map(|place| Span::new(place, (site.lanes * bytes) as u16));
     let values = spans.map(|span| read_value(&thread, span, address));
-    let mut dots = [[0; 4]; 2];
+    let mut dots = [[0; WORDS]; 2];
     for (layer, k) in layers().flat_map(|layer| [(layer, 0), (layer, 1)]) {
         let shadow = read_shadow(&thread, layer, spans[k], address);
         dots[k].iter_mut().zip(shadow).for_each(|(all, word)| *all |= word);
@@ -172,7 +172,7 @@ fn choose(context: &mut Context, payload: u64) -> HelperNext {
     let mut kept = [0xff; 32];
     for lane in 0..site.lanes {
         let of =
-            |words: &[u64; 4]| words[lane * bytes / 8] >> (8 * (lane * bytes % 8)) & (u64::MAX >> (64 - 8 * bytes));
+            |words: &[u64; WORDS]| words[lane * bytes / 8] >> (8 * (lane * bytes % 8)) & (u64::MAX >> (64 - 8 * bytes));
         let is_rounding = |k: usize| of(&dots[k]) == 0 && of(&dots[1 - k]) != 0 && pattern.matches(of(&values[k]));
         if is_rounding(0) || is_rounding(1) {
             kept[lane * bytes..(lane + 1) * bytes].fill(0);

@@ -7,8 +7,8 @@ use std::mem::offset_of;
 use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::instrument::{Shadow, file, value_in_memory};
-use crate::ir::{Format, Place, Span};
+use crate::instrument::{Shadow, elements, fetched, file, value_in_memory};
+use crate::ir::{Format, Mask, Place, Span};
 use crate::shadow;
 
 use super::constants::{Constants, constant};
@@ -63,6 +63,8 @@ pub(super) enum Scratch {
 impl Scratch {
     /// How many there are.
     pub const COUNT: usize = 4;
+    /// All of them.
+    const ALL: [Scratch; Scratch::COUNT] = [Scratch::A, Scratch::B, Scratch::T, Scratch::V];
 }
 
 /// The second operand of an instruction.
@@ -153,6 +155,7 @@ pub(super) struct Vector<'e, 'a> {
     layer: usize,
     format: Format,
     width: Width,
+    mask: Option<Mask>,
     avx: bool,
 }
 
@@ -169,7 +172,12 @@ impl<'e, 'a> Vector<'e, 'a> {
         registers.provide(emitter.scratch_vectors());
         registers.unpin_all();
         let roles = [None; Scratch::COUNT];
-        Vector { emitter, registers, roles, index, layer, format, width, avx: registers::has_avx() }
+        Vector { emitter, registers, roles, index, layer, format, width, mask: None, avx: registers::has_avx() }
+    }
+
+    /// Results are stored where the mask says; it is that of the first lane.
+    pub fn under(self, mask: Option<Mask>) -> Vector<'e, 'a> {
+        Vector { mask, ..self }
     }
 
     /// The register of a role, for a new value.
@@ -388,6 +396,27 @@ impl<'e, 'a> Vector<'e, 'a> {
         }
     }
 
+    /// Stores results, under the mask if there is one. No other role keeps its value then.
+    pub fn store_result(&mut self, place: Place, from: Scratch) {
+        if let Some(mask) = self.mask {
+            let mut others = Scratch::ALL.into_iter().filter(|&role| role != from);
+            let (Some(bits), Some(old)) = (others.next(), others.next()) else { return };
+            Scratch::ALL.into_iter().filter(|&role| role != from).for_each(|role| self.release(role));
+            let selected = self.own(bits);
+            self.move_to(selected, Source::Memory(elements(mask.offset())));
+            let result = self.source(from);
+            self.op(Op::And, from, result, Source::Register(selected));
+            if !mask.zeroing {
+                self.load_dot(old, place);
+                let kept = self.source(old);
+                self.update(Op::AndNot, bits, kept);
+                let kept = self.source(bits);
+                self.update(Op::Or, from, kept);
+            }
+        }
+        self.store_dot(place, from);
+    }
+
     /// Stores dot values.
     pub fn store_dot(&mut self, place: Place, from: Scratch) {
         let memory = self.shadow_of(place);
@@ -410,6 +439,11 @@ impl<'e, 'a> Vector<'e, 'a> {
                 self.move_to(register, Source::Memory(memory));
                 Source::Register(register)
             }
+            Place::Register(offset) if offset >= shadow::OPERAND => {
+                let register = self.own(spare);
+                self.move_to(register, Source::Memory(fetched(offset)));
+                Source::Register(register)
+            }
             Place::Register(offset) => {
                 let number = usize::from((offset - shadow::VECTOR) / shadow::VECTOR_BYTES);
                 Source::Register(self.lane(number, offset % shadow::VECTOR_BYTES, spare))
@@ -419,15 +453,24 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     /// A register whose low lanes are those of vector register `number` from byte `within` on.
     fn lane(&mut self, number: usize, within: u16, spare: Scratch) -> Register {
+        let only_avx512 = number >= 16 || within >= 32;
         if self.width == Width::Ymm {
+            if only_avx512 {
+                let spare = self.own(spare);
+                self.extract(Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, spare, number, within / 32);
+                return spare;
+            }
             return registers::ymm(number);
         }
         let mut register = registers::xmm(number);
-        if within == 0 {
+        if within == 0 && !only_avx512 {
             return register;
         }
         let spare = self.own(spare);
-        if within >= 16 {
+        if only_avx512 {
+            self.extract(Code::EVEX_Vextractf32x4_xmmm128_k1z_zmm_imm8, spare, number, within / 16);
+            register = spare;
+        } else if within >= 16 {
             // Only AVX code has values there.
             let extract = Instruction::with3(Code::VEX_Vextractf128_xmmm128_ymm_imm8, spare, registers::ymm(number), 1);
             self.emitter.asm().push(&extract.expect("vextractf128 takes registers and a constant"));
@@ -443,6 +486,12 @@ impl<'e, 'a> Vector<'e, 'a> {
             register = spare;
         }
         register
+    }
+
+    /// A part of a register that only AVX-512 has.
+    fn extract(&mut self, code: Code, to: Register, number: usize, part: u16) {
+        let extract = Instruction::with3(code, to, registers::zmm(number), i32::from(part));
+        self.emitter.asm().push(&extract.expect("an extraction takes registers and a constant"));
     }
 
     fn push(&mut self, code: Code, operands: &[Source], predicate: Option<u32>) {
@@ -503,7 +552,7 @@ impl<'e, 'a> Vector<'e, 'a> {
         };
         let operands = [Source::Register(register), Source::Register(register), Source::Memory(from)];
         self.push(code, if self.avx { &operands } else { &operands[1..] }, None);
-        self.store_dot(target, Scratch::A);
+        self.store_result(target, Scratch::A);
     }
 }
 

@@ -8,12 +8,13 @@ use iced_x86::{Code, Instruction};
 
 use crate::analysis::passivity::Assumptions;
 use crate::analysis::{RegisterSet, Step, liveness, passivity};
-use crate::ir::{Effect, Ir, Place, Span};
+use crate::ir::{Effect, Ir, Mask, Place, Span};
 use crate::shadow;
 
 use super::layout::{Fields, field, layers};
 use super::places::{Shadow, clear, is_constant, load, pieces, pieces_of, store};
-use super::{Mode, Restoring, SUSPENDED, bits, helpers, replay, strings, transfers, x87};
+use super::replay::Replay;
+use super::{Mode, Restoring, SUSPENDED, bits, helpers, masked, strings, transfers, x87};
 
 /// So many operations in a block make up for saving and restoring more registers.
 const SEVERAL: usize = 6;
@@ -43,6 +44,13 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         let count = steps.partition_point(|step| usize::from(step.operation.instruction) <= index);
         let (mut own, rest) = steps.split_at(count);
         steps = rest;
+        if own.iter().any(|step| step.operation.mask.is_some()) {
+            // Masks take the carried registers.
+            carried = M::Carried::default();
+            if let Some(mask) = own.iter().find_map(expanded_mask) {
+                masked::expand(emitter, mask);
+            }
+        }
         while let Some(step) = own.first() {
             let mut done = 1;
             if step.operation.after && !executed {
@@ -54,16 +62,23 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                     done = M::arithmetic(emitter, index, own, &mut carried).max(1);
                 }
                 Effect::Clear { target } => {
-                    clear(emitter, index, target);
+                    match step.operation.mask {
+                        None => clear(emitter, index, target),
+                        Some(mask) => done = clear_elements(emitter, index, own, mask),
+                    }
                     M::overwritten(&mut carried, target);
+                }
+                Effect::Copy { target, source, bytes } if let Some(mask) = step.operation.mask => {
+                    masked::copy(emitter, index, Span::new(target, bytes), source, mask);
                 }
                 Effect::Copy { target, source, bytes } => {
                     copy::<M>(emitter, index, target, source, bytes, &mut carried);
                 }
-                Effect::BitTrick { operation, target, a, b } => {
+                Effect::BitTrick { operation, target, a, b, c } => {
                     M::overwritten(&mut carried, target);
                     let restoring = restoring::<M>(&mut carried);
-                    bits::emit::<M>(emitter, index, bits::Trick { operation, target, a, b }, restoring);
+                    let trick = bits::Trick { operation, target, a, b, c, mask: step.operation.mask };
+                    bits::emit::<M>(emitter, index, trick, restoring);
                     executed = true;
                 }
                 Effect::Lost { source } => {
@@ -135,9 +150,42 @@ fn generals_needed<M: Mode>(step: &Step) -> usize {
 fn vectors_needed<M: Mode>(steps: &[Step]) -> usize {
     match steps[0].operation.effect {
         Effect::Replay { .. } => M::SCRATCH.vector,
-        Effect::Real { .. } | Effect::Convert { .. } | Effect::Copy { .. } => M::vectors_needed(steps),
-        _ => 0,
+        Effect::Real { .. } | Effect::Convert { .. } | Effect::Copy { .. } => {
+            M::vectors_needed(steps).max(usize::from(steps[0].operation.mask.is_some()))
+        }
+        Effect::Fetch { .. } => 1,
+        _ => usize::from(steps[0].operation.mask.is_some()),
     }
+}
+
+/// The mask of a step, if it is needed in its expanded form.
+fn expanded_mask(step: &Step) -> Option<Mask> {
+    let mask = step.operation.mask?;
+    match step.operation.effect {
+        Effect::Real { .. } | Effect::Convert { .. } | Effect::BitTrick { .. } => Some(mask),
+        Effect::Clear { target } if target.bytes == u16::from(mask.element) => Some(mask),
+        _ => None,
+    }
+}
+
+/// Clears the elements of the first of `steps`, or of several of them that are lanes of one register. Returns how many.
+fn clear_elements(emitter: &mut Emitter<'_>, index: usize, steps: &[Step], mask: Mask) -> usize {
+    let Effect::Clear { target } = steps[0].operation.effect else { return 1 };
+    let lane = |number: u16| {
+        let target = Span::new(target.place.advanced(number * target.bytes), target.bytes);
+        (Effect::Clear { target }, Some(mask.advanced(number)))
+    };
+    let found = |step: &Step| (step.operation.effect, step.operation.mask);
+    let count = (0..steps.len()).take_while(|&number| found(&steps[number]) == lane(number as u16)).count();
+    let scratch = emitter.scratch_vector(0);
+    let single = target.bytes == u16::from(mask.element);
+    if single && (mask.bit != 0 || count == 1) {
+        masked::clear_element(emitter, index, target, mask);
+        return 1;
+    }
+    let bytes = if single { target.bytes * count as u16 } else { target.bytes };
+    masked::clear(emitter, index, Span::new(target.place, bytes), mask, scratch);
+    if single { count } else { 1 }
 }
 
 /// Once in a while the shadow registers are looked at: if all are zero, the passive version takes over.
@@ -173,7 +221,14 @@ fn emit_x87<M: Mode>(emitter: &mut Emitter<'_>, index: usize, effect: &Effect, c
 /// Emits another effect before its instruction. Returns whether the instruction itself has been emitted with it.
 fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) -> bool {
     match step.operation.effect {
-        Effect::Replay { data, target, .. } => replay::emit(emitter, index, data, target),
+        Effect::Replay { data, target, .. } => {
+            let vectors: Vec<_> = (0..emitter.scratch_vectors()).map(|k| emitter.scratch_vector(k)).collect();
+            Replay::new(data, target, &vectors).emit(emitter, index);
+        }
+        Effect::Fetch { target, source, element } => {
+            let fetch = masked::Fetch { target, source, element, mask: step.operation.mask };
+            fetch.emit(emitter, index, step.passive[0]);
+        }
         Effect::RepeatedMove { .. } => {
             emitter.restore_flags();
             strings::repeated_move(emitter, index);

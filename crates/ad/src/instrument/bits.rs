@@ -5,14 +5,13 @@ use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
 use iced_x86::Instruction;
 
-use crate::bit_tricks::Lane;
-use crate::ir::{Address, BitOperand, BitOperation, Place, Span};
+use crate::ir::{Address, BitOperand, BitOperation, Mask, Place, Span};
 use crate::shadow;
 
 use super::active::any_active;
-use super::layout::layers;
+use super::layout::{WORDS, layers};
 use super::places::clear;
-use super::{Mode, Restoring, Thread, shadow_address};
+use super::{Mode, Restoring, Thread, masked, shadow_address, ternary};
 
 /// An operation that may be a real one in disguise.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +20,14 @@ pub(super) struct Trick {
     pub target: Span,
     pub a: BitOperand,
     pub b: Option<BitOperand>,
+    pub c: Option<BitOperand>,
+    pub mask: Option<Mask>,
+}
+
+impl Trick {
+    fn operands(&self) -> [Option<BitOperand>; 3] {
+        [Some(self.a), self.b, self.c]
+    }
 }
 
 /// A compare-and-exchange.
@@ -37,13 +44,11 @@ struct Site<T> {
     instruction: Instruction,
 }
 
-/// Widest operand: a YMM register, in words of eight bytes.
-const WORDS: usize = 4;
-
 /// Emits the instruction with its bit trick.
 pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Trick, restoring: Option<Restoring>) {
-    let spans: Vec<Span> = [Some(trick.a), trick.b].into_iter().flatten().filter_map(span_of).collect();
-    emit_around(emitter, index, &spans, trick, [before_trick, after_trick::<M>], Some(trick.target), restoring);
+    let spans: Vec<Span> = trick.operands().into_iter().flatten().filter_map(span_of).collect();
+    let passive = Some((trick.target, trick.mask));
+    emit_around(emitter, index, &spans, trick, [before_trick, after_trick::<M>], passive, restoring);
 }
 
 /// Emits a compare-and-exchange.
@@ -62,7 +67,7 @@ fn emit_around<T: 'static>(
     spans: &[Span],
     what: T,
     [before, after]: [SiteHelper; 2],
-    passive_target: Option<Span>,
+    passive_target: Option<(Span, Option<Mask>)>,
     restoring: Option<Restoring>,
 ) {
     let instruction = emitter.block().instructions()[index];
@@ -84,8 +89,13 @@ fn emit_around<T: 'static>(
         emitter.asm().jump(join);
     });
     emitter.asm().jump_if(Condition::NotEqual, cold);
-    if let Some(target) = passive_target {
-        clear(emitter, index, target);
+    match passive_target {
+        Some((target, Some(mask))) if !mask.zeroing => {
+            let scratch = emitter.scratch_vector(0);
+            masked::clear(emitter, index, target, mask, scratch);
+        }
+        Some((target, _)) => clear(emitter, index, target),
+        None => {}
     }
     emitter.restore_flags();
     emitter.copy(index);
@@ -112,7 +122,7 @@ fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
     let address = operand_address(&site.instruction, context).unwrap_or(0);
     let mut thread = Thread::new(context);
     thread.fields().bit_address = address;
-    for (k, operand) in [Some(site.what.a), site.what.b].into_iter().enumerate() {
+    for (k, operand) in site.what.operands().into_iter().enumerate() {
         thread.fields().bit_values[k] = match operand {
             None => [0; WORDS],
             Some(BitOperand::Immediate(value)) => [value; WORDS],
@@ -133,21 +143,20 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     let address = thread.fields().bit_address;
     let target = site.what.target;
     let results = read_value(&thread, target, address);
+    let elements = if site.what.mask.is_some() { thread.fields().elements } else { [u64::MAX; WORDS] };
     for layer in layers() {
         let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows[layer]);
-        let mut new = [0; WORDS];
-        for word in 0..usize::from(target.bytes.div_ceil(8)) {
-            let lane = Lane {
-                a: values[0][word],
-                b: values[1][word],
-                result: results[word],
-                shadow_a: shadows[0][word],
-                shadow_b: shadows[1][word],
-            };
-            if lane.shadow_a | lane.shadow_b == 0 {
-                continue;
+        let mut new = match site.what.mask {
+            Some(mask) if !mask.zeroing => read_shadow(&thread, layer, target, address),
+            _ => [0; WORDS],
+        };
+        for (word, &selected) in elements.iter().enumerate().take(target.bytes.div_ceil(8).into()) {
+            let shadows = shadows.map(|shadow| shadow[word] & selected);
+            new[word] &= !selected;
+            if shadows != [0; 3] {
+                let lane = ternary::Lane { values: values.map(|value| value[word]), shadows, result: results[word] };
+                new[word] |= lane.outcome::<M>(&mut thread, site.what.operation) & selected;
             }
-            new[word] = M::trick(&mut thread, &lane, site.what.operation);
         }
         write_shadow(&mut thread, layer, target, address, &new);
     }
@@ -168,7 +177,7 @@ fn before_exchange(context: &mut Context, payload: u64) -> HelperNext {
                 new[half] = read_shadow(&thread, layer, span, address)[0];
             }
         }
-        thread.fields().bit_shadows[layer] = [old, new];
+        thread.fields().bit_shadows[layer] = [old, new, [0; WORDS]];
     }
     HelperNext::Resume
 }
@@ -181,14 +190,16 @@ fn after_exchange(context: &mut Context, payload: u64) -> HelperNext {
     let mut thread = Thread::new(context);
     let address = thread.fields().bit_address;
     for layer in layers() {
-        let [old, new] = thread.fields().bit_shadows[layer];
+        let [old, new, _] = thread.fields().bit_shadows[layer];
         if stored {
             write_shadow(&mut thread, layer, site.what.destination, address, &new);
             continue;
         }
         for (half, span) in site.what.accumulator.into_iter().enumerate() {
             if let Some(span) = span {
-                write_shadow(&mut thread, layer, span, address, &[old[half], 0, 0, 0]);
+                let mut accumulator = [0; WORDS];
+                accumulator[0] = old[half];
+                write_shadow(&mut thread, layer, span, address, &accumulator);
             }
         }
     }
@@ -244,6 +255,10 @@ pub(crate) fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64;
             let length = length.min(value.len());
             into[..length].copy_from_slice(&value[..length]);
         }
+        Place::Register(offset) if offset >= shadow::OPERAND => {
+            let within = usize::from(offset - shadow::OPERAND);
+            into.copy_from_slice(&bytes_of(&thread.shared_fields().fetched)[within..within + length]);
+        }
         // Masks are no numbers.
         Place::Register(_) => {}
         Place::Memory { base, offset } => {
@@ -270,7 +285,7 @@ pub(crate) fn read_shadow(thread: &Thread<'_>, layer: usize, span: Span, operand
 }
 
 /// Sets the shadow of a span in a layer to the low bytes of the words.
-pub(crate) fn write_shadow(thread: &mut Thread<'_>, layer: usize, span: Span, operand: u64, new: &[u64; WORDS]) {
+pub(crate) fn write_shadow(thread: &mut Thread<'_>, layer: usize, span: Span, operand: u64, new: &[u64]) {
     let bytes: Vec<u8> = new.iter().flat_map(|word| word.to_le_bytes()).take(usize::from(span.bytes)).collect();
     match span.place {
         Place::Register(offset) => thread.shadow_file_mut(layer, offset, bytes.len()).copy_from_slice(&bytes),
@@ -279,6 +294,10 @@ pub(crate) fn write_shadow(thread: &mut Thread<'_>, layer: usize, span: Span, op
             shadow_address::write_layer(layer, address, &bytes);
         }
     }
+}
+
+fn bytes_of(words: &[u64; WORDS]) -> [u8; 8 * WORDS] {
+    std::array::from_fn(|k| words[k / 8].to_le_bytes()[k % 8])
 }
 
 fn words(bytes: &[u8; 8 * WORDS]) -> [u64; WORDS] {

@@ -17,10 +17,17 @@ pub(crate) fn layers() -> std::ops::Range<usize> {
     0..(memory::shadow_layers() as usize).max(1)
 }
 
+/// Words of the widest operand, a ZMM register.
+pub(crate) const WORDS: usize = 8;
+
 /// What cached code and helpers share, behind the shadow register file.
-#[repr(C)]
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Fields {
+    /// The value of a memory operand that has been fetched ([`crate::ir::Effect::Fetch`]).
+    pub fetched: [u64; WORDS],
+    /// The mask under which the present instruction writes: all ones in the bytes of elements whose bit is set, else zeros.
+    pub elements: [u64; WORDS],
     /// Blocks in the active version until the shadow registers are looked at.
     pub countdown: u32,
     /// What `countdown` starts from.
@@ -28,9 +35,9 @@ pub(crate) struct Fields {
     /// The `DG_DISABLE` counter.
     pub disabled: u64,
     /// Operands of a bit trick, between the helpers before and after the instruction.
-    pub bit_values: [[u64; 4]; 2],
+    pub bit_values: [[u64; WORDS]; 3],
     /// Their shadows in each layer.
-    pub bit_shadows: [[[u64; 4]; 2]; MOST_LAYERS],
+    pub bit_shadows: [[[u64; WORDS]; 3]; MOST_LAYERS],
     /// Address of the memory operand of that bit trick.
     pub bit_address: u64,
 }
@@ -58,6 +65,16 @@ const _: () = assert!(offset_of!(Context, tool).is_multiple_of(64) && FIELDS.is_
 /// A field as an operand of cached code; `offset` from `offset_of!(Fields, ..)`.
 pub(super) fn field(offset: usize) -> MemoryOperand {
     derivgrind_engine::translate::context_memory(offset_of!(Context, tool) + FIELDS + offset)
+}
+
+/// The value of a fetched memory operand, some bytes further on, as an operand of cached code.
+pub(crate) fn fetched(offset: u16) -> MemoryOperand {
+    field(offset_of!(Fields, fetched) + usize::from(offset - shadow::OPERAND))
+}
+
+/// Bytes of the expanded mask from this one on.
+pub(crate) fn elements(offset: u16) -> MemoryOperand {
+    field(offset_of!(Fields, elements) + usize::from(offset))
 }
 
 /// A place in a layer's shadow register file as an operand of cached code.

@@ -9,28 +9,33 @@ mod bits;
 mod helpers;
 mod layout;
 mod losses;
+mod masked;
 mod passive;
 mod places;
 mod replay;
 pub(crate) mod requests;
 mod strings;
 mod summary;
+mod ternary;
 mod thread;
 mod transfers;
 mod x87;
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::tool::{SignalFrame, Tool, Version};
-use derivgrind_engine::translate::{Block, Emitter, Scratch};
+use derivgrind_engine::translate::{Block, Emitter, Scratch, registers};
 
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::ir::{BitOperation, Place, Span};
 use crate::math::{self, intercept};
+use crate::shadow;
 use crate::x87::{ExtendedShadow, Session};
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
-pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, file, file_start, layers};
+pub(crate) use layout::{
+    MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, file_start, layers,
+};
 pub(crate) use losses::{lost_at, lost_count, lost_in_call};
 pub(crate) use places::{Shadow, constant_address, load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
@@ -158,7 +163,8 @@ impl<M: Mode> Tool for Instrument<M> {
     }
 
     fn instrument(&self, block: &Block, version: Version, emitter: &mut Emitter<'_>) {
-        let ir = crate::lift::lift(block.instructions());
+        let vector_bytes = if registers::has_avx512() { shadow::VECTOR_BYTES } else { shadow::NARROW_VECTOR };
+        let ir = crate::lift::lift_for(block.instructions(), vector_bytes);
         match version {
             ACTIVE | SUSPENDED => active::emit::<M>(block, &ir, version, emitter),
             _ => passive::emit::<M>(block, &ir, version, emitter),

@@ -6,11 +6,13 @@
 use derivgrind_engine::tool::Version;
 use derivgrind_engine::translate::{Block, Emitter};
 
-use crate::ir::{Effect, Ir, Span};
+use crate::ir::{Effect, Ir, Operation, Span};
+use crate::shadow::OPERAND;
 
-use super::layout::layers;
+use super::layout::{file, layers};
 use super::places::{Shadow, clear, is_constant, pieces};
-use super::{ACTIVE, Mode, PASSIVE, strings, transfers};
+use super::replay::Replay;
+use super::{ACTIVE, Mode, PASSIVE, masked, strings, transfers};
 
 /// Emits the block.
 pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
@@ -19,18 +21,15 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
     }
     let mut operations = ir.operations.iter().peekable();
     for index in 0..block.instructions().len() {
-        let effects: Vec<Effect> = std::iter::from_fn(|| {
-            operations
-                .next_if(|operation| usize::from(operation.instruction) == index)
-                .map(|operation| operation.effect)
-        })
-        .collect();
+        let own: Vec<&Operation> =
+            std::iter::from_fn(|| operations.next_if(|operation| usize::from(operation.instruction) == index))
+                .collect();
         emitter.begin(index);
         if version == PASSIVE {
-            emit_tests(block, index, &effects, emitter);
+            emit_tests(block, index, &own, emitter);
         }
-        for effect in &effects {
-            emit_writes::<M>(index, effect, version, emitter);
+        for operation in own {
+            emit_writes::<M>(index, operation, version, emitter);
         }
         if index < block.body_len() {
             emitter.copy(index);
@@ -46,14 +45,27 @@ fn accesses_shadow_memory(effect: &Effect) -> bool {
 
 /// Leaves for the active version if something active is read. All tests of an instruction come before its writes, so that it can start
 /// anew there.
-fn emit_tests(block: &Block, index: usize, effects: &[Effect], emitter: &mut Emitter<'_>) {
+fn emit_tests(block: &Block, index: usize, operations: &[&Operation], emitter: &mut Emitter<'_>) {
     let mut tested: Vec<Span> = Vec::new();
-    for effect in effects {
-        if let Effect::Replay { masked: true, .. } = effect {
-            // Which memory is read only the instruction itself knows.
-            let active = to_active(emitter, index);
-            emitter.asm().jump(active);
-            return;
+    for Operation { effect, mask, .. } in operations {
+        match *effect {
+            Effect::Replay { data, target, sources, masked: true } => {
+                // Which memory is read only the instruction itself knows.
+                if sources.into_iter().flatten().any(|source| source.place.is_memory()) {
+                    test_by_replay(block, index, data, target, emitter);
+                }
+                continue;
+            }
+            Effect::Fetch { source, .. } if is_constant(&block.instructions()[index], source) => continue,
+            Effect::Fetch { target, source, element } if mask.is_some() => {
+                let vectors = emitter.borrow_vectors(index, 1);
+                let fetch = masked::Fetch { target, source, element, mask: *mask };
+                fetch.emit_shadow(emitter, index, vectors[0]);
+                test_operand(index, target.bytes, emitter);
+                emitter.return_vectors();
+                continue;
+            }
+            _ => {}
         }
         let compared = match effect {
             Effect::CompareExchange { destination, .. } => Some(*destination),
@@ -76,26 +88,50 @@ fn emit_tests(block: &Block, index: usize, effects: &[Effect], emitter: &mut Emi
     }
 }
 
-/// A cold label that continues in the active version at instruction `index`.
-fn to_active(emitter: &mut Emitter<'_>, index: usize) -> derivgrind_engine::translate::Label {
-    emitter.exit_to_version(index, ACTIVE)
+/// Runs an instruction that moves data under a mask on shadow, and leaves for the active version if it brings something active.
+fn test_by_replay(block: &Block, index: usize, data: u8, target: Span, emitter: &mut Emitter<'_>) {
+    let vectors = emitter.borrow_vectors(index, Replay::vectors_needed(&block.instructions()[index], data));
+    Replay { data, target, vectors: &vectors, result: Some(OPERAND) }.emit(emitter, index);
+    test_operand(index, target.bytes, emitter);
+    emitter.return_vectors();
 }
 
-fn emit_writes<M: Mode>(index: usize, effect: &Effect, version: Version, emitter: &mut Emitter<'_>) {
-    match effect {
+/// Leaves for the active version if something active has been put at [`OPERAND`].
+fn test_operand(index: usize, bytes: u16, emitter: &mut Emitter<'_>) {
+    for layer in layers() {
+        for (offset, size) in pieces(bytes) {
+            emitter.exit_if_nonzero(index, file(layer, OPERAND + offset), usize::from(size), ACTIVE);
+        }
+    }
+}
+
+fn emit_writes<M: Mode>(index: usize, operation: &Operation, version: Version, emitter: &mut Emitter<'_>) {
+    let target = operation.effect.target().filter(|target| target.place.is_memory());
+    match (operation.effect, target) {
         // Plain code copies nothing that is active; in passive code memory can be.
-        Effect::RepeatedMove { .. } if version == PASSIVE => strings::repeated_move(emitter, index),
-        Effect::RepeatedMove { .. } | Effect::RepeatedStore { .. } => strings::repeated_clear(emitter, index),
-        Effect::State { transfer } => {
-            let (helper, payload) = transfers::helper::<M>(*transfer);
+        (Effect::RepeatedMove { .. }, _) if version == PASSIVE => strings::repeated_move(emitter, index),
+        (Effect::RepeatedMove { .. } | Effect::RepeatedStore { .. }, _) => strings::repeated_clear(emitter, index),
+        (Effect::State { transfer }, _) => {
+            let (helper, payload) = transfers::helper::<M>(transfer);
             emitter.call_helper(helper, payload);
         }
-        Effect::CompareExchange { .. } => {}
-        _ => {
-            if let Some(target) = effect.target().filter(|target| target.place.is_memory()) {
-                clear(emitter, index, target);
-            }
+        (Effect::CompareExchange { .. }, _) => {}
+        (Effect::Replay { data, masked: true, .. }, Some(target)) => {
+            // It stores the shadow of registers, which is zero.
+            let instruction = emitter.block().instructions()[index];
+            let vectors = emitter.borrow_vectors(index, Replay::vectors_needed(&instruction, data).max(1));
+            Replay::new(data, target, &vectors).emit(emitter, index);
+            emitter.return_vectors();
         }
+        (_, Some(target)) => match operation.mask {
+            Some(mask) => {
+                let vectors = emitter.borrow_vectors(index, 1);
+                masked::clear(emitter, index, target, mask, vectors[0]);
+                emitter.return_vectors();
+            }
+            None => clear(emitter, index, target),
+        },
+        _ => {}
     }
 }
 

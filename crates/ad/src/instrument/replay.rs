@@ -8,71 +8,129 @@ use crate::ir::{Address, Place, Span};
 use crate::shadow;
 
 use super::layout::{file, layers};
+use super::masked::Elements;
 use super::places::{Shadow, load, narrow, store};
 
-/// Emits the second run, before the instruction itself. Bit k of `data` is set if operand k is data; the others keep their meaning.
-pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, data: u8, target: Span) {
-    // `cmov` reads flags, shifts change them.
-    emitter.restore_flags();
-    let instruction = emitter.block().instructions()[index];
-    if matches!(target.place, Place::Memory { base: Address::StringDestination, .. }) {
-        masked_byte_store(emitter, &instruction);
-        return;
+/// A second run on shadow.
+pub(super) struct Replay<'v> {
+    /// Bit k is set if operand k is data; the others keep their meaning.
+    pub data: u8,
+    pub target: Span,
+    /// Vector registers that take the places of the instruction's.
+    pub vectors: &'v [Register],
+    /// Where the shadow of a register that is written goes, an offset in the shadow register file.
+    pub result: Option<u16>,
+}
+
+impl<'v> Replay<'v> {
+    /// One that writes what the instruction writes.
+    pub(super) fn new(data: u8, target: Span, vectors: &'v [Register]) -> Replay<'v> {
+        let result = target.register().map(|range| range.offset);
+        Replay { data, target, vectors, result }
     }
-    let changes_flags = instruction.rflags_modified() != 0;
-    if changes_flags {
-        emitter.save_flags(index);
+
+    /// How many vector registers it takes.
+    pub(super) fn vectors_needed(instruction: &Instruction, data: u8) -> usize {
+        (0..instruction.op_count())
+            .filter(|&operand| instruction.op_kind(operand) == OpKind::Register)
+            .filter(|&operand| instruction.op_register(operand).is_vector_register())
+            .filter(|&operand| data & (1 << operand) != 0 || is_written(instruction, operand))
+            .count()
     }
-    let shadow = (0..instruction.op_count())
-        .any(|operand| instruction.op_kind(operand) == OpKind::Memory && data & (1 << operand) != 0)
-        .then(|| MemoryShadow::of(emitter, index, &instruction));
-    for layer in layers() {
-        emit_layer(emitter, index, data, target, layer, shadow.as_ref());
+
+    /// Emits it, before the instruction itself.
+    pub(super) fn emit(&self, emitter: &mut Emitter<'_>, index: usize) {
+        // `cmov` reads flags, shifts change them.
+        emitter.restore_flags();
+        let instruction = emitter.block().instructions()[index];
+        if matches!(self.target.place, Place::Memory { base: Address::StringDestination, .. }) {
+            masked_byte_store(emitter, &instruction, self.vectors[0]);
+            return;
+        }
+        let changes_flags = instruction.rflags_modified() != 0;
+        if changes_flags {
+            emitter.save_flags(index);
+        }
+        let shadow = (0..instruction.op_count())
+            .any(|operand| instruction.op_kind(operand) == OpKind::Memory && self.data & (1 << operand) != 0)
+            .then(|| MemoryShadow::of(emitter, index, &instruction));
+        for layer in layers() {
+            self.emit_layer(emitter, index, layer, shadow.as_ref());
+        }
+    }
+
+    /// The second run on one layer.
+    fn emit_layer(&self, emitter: &mut Emitter<'_>, index: usize, layer: usize, shadow: Option<&MemoryShadow>) {
+        let instruction = emitter.block().instructions()[index];
+        let mut copy = instruction;
+        let mut scratch = Scratch { general: 0, vectors: self.vectors.iter() };
+        for operand in 0..instruction.op_count() {
+            let is_data = self.data & (1 << operand) != 0;
+            match instruction.op_kind(operand) {
+                OpKind::Register => {
+                    let register = instruction.op_register(operand);
+                    if is_data {
+                        let substitute = scratch.substitute(emitter, register);
+                        load_shadow(emitter, layer, register, substitute);
+                        copy.set_op_register(operand, substitute);
+                    } else if is_written(&instruction, operand) {
+                        // The mask of a gather: it must be there for the instruction itself afterwards. A selector that is overwritten.
+                        let substitute = scratch.substitute(emitter, register);
+                        copy_register(emitter, substitute, register);
+                        copy.set_op_register(operand, substitute);
+                    }
+                }
+                OpKind::Memory => {
+                    let memory = match shadow {
+                        Some(shadow) if is_data => shadow.in_layer(emitter, layer),
+                        _ => emitter.application_memory(index, 0),
+                    };
+                    copy = replace_memory(&copy, memory);
+                }
+                _ => {}
+            }
+        }
+        // Elements of an overwritten selector are no shadow: they must not stay in the result.
+        let merges = self.data & 1 == 0 && !instruction.zeroing_masking() && reads_destination(&instruction);
+        let merges = merges && instruction.has_op_mask();
+        if merges {
+            copy.set_zeroing_masking(true);
+        }
+        let cleared = clears_mask(&instruction).then(|| instruction.op_mask());
+        if let Some(mask) = cleared {
+            emitter.put_mask_aside(mask);
+        }
+        emitter.asm().push(&copy);
+        emitter.bring_mask_back();
+        if let (Some(offset), OpKind::Register) = (self.result, instruction.op0_kind()) {
+            if merges {
+                store_elements(emitter, layer, offset, &copy, self.target.bytes);
+            } else {
+                store_shadow(emitter, layer, offset, copy.op0_register(), self.target.bytes);
+            }
+        }
     }
 }
 
-/// The second run on one layer.
-fn emit_layer(
-    emitter: &mut Emitter<'_>,
-    index: usize,
-    data: u8,
-    target: Span,
-    layer: usize,
-    shadow: Option<&MemoryShadow>,
-) {
-    let instruction = emitter.block().instructions()[index];
-    let mut copy = instruction;
-    let mut scratch = Scratch::default();
-    for operand in 0..instruction.op_count() {
-        let is_data = data & (1 << operand) != 0;
-        match instruction.op_kind(operand) {
-            OpKind::Register => {
-                let register = instruction.op_register(operand);
-                if is_data {
-                    let substitute = scratch.substitute(emitter, register);
-                    load_shadow(emitter, layer, register, substitute);
-                    copy.set_op_register(operand, substitute);
-                } else if is_written(&instruction, operand) {
-                    // The mask of a gather: it must be there for the instruction itself afterwards.
-                    let substitute = scratch.substitute(emitter, register);
-                    copy_register(emitter, substitute, register);
-                    copy.set_op_register(operand, substitute);
-                }
-            }
-            OpKind::Memory => {
-                let memory = match shadow {
-                    Some(shadow) if is_data => shadow.in_layer(emitter, layer),
-                    _ => emitter.application_memory(index, 0),
-                };
-                copy = replace_memory(&copy, memory);
-            }
-            _ => {}
-        }
-    }
-    emitter.asm().push(&copy);
-    if let (Place::Register(offset), OpKind::Register) = (target.place, instruction.op0_kind()) {
-        store_shadow(emitter, layer, offset, copy.op0_register(), target.bytes);
-    }
+/// Stores the elements that the instruction's mask selects.
+fn store_elements(emitter: &mut Emitter<'_>, layer: usize, offset: u16, copy: &Instruction, bytes: u16) {
+    let element = copy.code().op_code().memory_size().info().element_size() as u8;
+    let elements = Elements { bytes, element, mask: Some(copy.op_mask().number() as u8) };
+    let xmm = registers::xmm(copy.op0_register().number());
+    elements.store(emitter, file(layer, offset), xmm);
+}
+
+/// Whether the first operand is read, other than for elements that a mask keeps.
+fn reads_destination(instruction: &Instruction) -> bool {
+    let mut all = *instruction;
+    all.set_op_mask(Register::None);
+    let mut factory = InstructionInfoFactory::new();
+    matches!(factory.info(&all).op_access(0), OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+}
+
+/// Gathers and scatters clear the mask as they go.
+fn clears_mask(instruction: &Instruction) -> bool {
+    instruction.has_op_mask() && instruction.memory_index().is_vector_register()
 }
 
 /// The shadow of the instruction's memory operand, which may have a vector of indices.
@@ -106,21 +164,24 @@ impl MemoryShadow {
 }
 
 /// Hands out scratch registers like the ones to be replaced.
-#[derive(Default)]
-struct Scratch {
+struct Scratch<'v> {
     general: usize,
-    vector: usize,
+    vectors: std::slice::Iter<'v, Register>,
 }
 
-impl Scratch {
+impl Scratch<'_> {
     fn substitute(&mut self, emitter: &Emitter<'_>, register: Register) -> Register {
         if register.is_gpr() {
             self.general += 1;
-            narrow(emitter.scratch(self.general - 1), register.size() as u16)
+            return narrow(emitter.scratch(self.general - 1), register.size() as u16);
+        }
+        let number = self.vectors.next().expect("as many as `vectors_needed` says").number();
+        if register.is_zmm() {
+            registers::zmm(number)
+        } else if register.is_ymm() {
+            registers::ymm(number)
         } else {
-            self.vector += 1;
-            let xmm = emitter.scratch_vector(self.vector - 1);
-            if register.is_ymm() { registers::ymm(xmm.number()) } else { xmm }
+            registers::xmm(number)
         }
     }
 }
@@ -142,6 +203,7 @@ fn store_shadow(emitter: &mut Emitter<'_>, layer: usize, offset: u16, register: 
         return;
     }
     let code = match (register.is_ymm(), registers::has_avx()) {
+        _ if register.is_zmm() => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
         (true, _) => Code::VEX_Vmovups_ymmm256_ymm,
         (false, true) => Code::VEX_Vmovups_xmmm128_xmm,
         (false, false) => Code::Movups_xmmm128_xmm,
@@ -152,6 +214,9 @@ fn store_shadow(emitter: &mut Emitter<'_>, layer: usize, offset: u16, register: 
 fn copy_register(emitter: &mut Emitter<'_>, to: Register, from: Register) {
     if to.is_gpr() {
         emitter.asm().push2(Code::Mov_r64_rm64, to.full_register(), from.full_register());
+    } else if from.number() >= 16 || from.is_zmm() {
+        let (to, from) = (registers::zmm(to.number()), registers::zmm(from.number()));
+        emitter.asm().push2(Code::EVEX_Vmovups_zmm_k1z_zmmm512, to, from);
     } else {
         emitter.asm().push2(vector_load(to), to, from);
     }
@@ -159,6 +224,7 @@ fn copy_register(emitter: &mut Emitter<'_>, to: Register, from: Register) {
 
 fn vector_load(register: Register) -> Code {
     match (register.is_ymm(), registers::has_avx()) {
+        _ if register.is_zmm() => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
         (true, _) => Code::VEX_Vmovups_ymm_ymmm256,
         (false, true) => Code::VEX_Vmovups_xmm_xmmm128,
         (false, false) => Code::Movups_xmm_xmmm128,
@@ -174,11 +240,15 @@ fn is_written(instruction: &Instruction, operand: u32) -> bool {
 }
 
 /// `maskmovdqu`: the destination is implied by RDI.
-fn masked_byte_store(emitter: &mut Emitter<'_>, instruction: &Instruction) {
+fn masked_byte_store(emitter: &mut Emitter<'_>, instruction: &Instruction, substitute: Register) {
     let (data, mask) = (instruction.op1_register(), instruction.op2_register());
-    let substitute = emitter.scratch_vector(0);
+    // RAX may be a scratch register already.
+    let distance = Register::RAX;
+    let taken = !emitter.is_scratch(distance);
     emitter.put_aside(Register::RDI);
-    let distance = emitter.scratch(0);
+    if taken {
+        emitter.put_aside(distance);
+    }
     emitter.asm().constant(distance, SHADOW_STRIDE);
     let mut copy = *instruction;
     copy.set_op1_register(substitute);
@@ -190,5 +260,9 @@ fn masked_byte_store(emitter: &mut Emitter<'_>, instruction: &Instruction) {
         emitter.asm().lea(Register::RDI, moved);
         emitter.asm().push(&copy);
     }
+    if taken {
+        emitter.bring_back(distance);
+    }
     emitter.bring_back(Register::RDI);
+    emitter.load_distances();
 }

@@ -42,6 +42,13 @@ impl<'a> Thread<'a> {
         unsafe { &mut *fields.cast::<Fields>() }
     }
 
+    /// The same, to be read.
+    pub(crate) fn shared_fields(&self) -> &Fields {
+        let fields = &raw const self.context.tool[FIELDS];
+        // SAFETY: as above.
+        unsafe { &*fields.cast::<Fields>() }
+    }
+
     /// Prepares a thread that has not run yet.
     pub(super) fn start(&mut self) {
         self.fields().countdown = FIRST_PATIENCE;

@@ -3,7 +3,7 @@
 use derivgrind_engine::context::Context;
 use derivgrind_engine::memory::user;
 use derivgrind_engine::tool::SignalFrame;
-use derivgrind_engine::translate::{Helper, HelperNext, xsave_layout};
+use derivgrind_engine::translate::{Helper, HelperNext, xsave_offset};
 
 use crate::ir::StateTransfer;
 use crate::shadow;
@@ -18,21 +18,68 @@ const XMM_AREA: u64 = 160;
 const XSTATE_BV: u64 = 512;
 const XCOMP_BV: u64 = 520;
 const COMPACTED: u64 = 1 << 63;
-/// Where extended components begin.
-const EXTENDED: u64 = 576;
 const X87: u64 = 1 << 0;
 const SSE: u64 = 1 << 1;
-const AVX: u64 = 1 << 2;
-const REGISTERS: u16 = 16;
+
+/// A component of the processor's state, beside x87, that carries real numbers.
+struct Component {
+    /// Its number in the component bitmap.
+    number: usize,
+    /// Where the shadow of its first register, or part of one, is in the shadow register file, and how far on the next one's.
+    file: u16,
+    stride: u16,
+    registers: u16,
+    /// Bytes of a register.
+    bytes: u16,
+}
+
+/// XMM registers, upper halves of YMM registers, mask registers (compilers put general registers aside there), upper halves of ZMM0 to ZMM15, and
+/// ZMM16 to ZMM31.
+const COMPONENTS: [Component; 5] = [
+    Component { number: 1, file: shadow::vector(0), stride: shadow::VECTOR_BYTES, registers: 16, bytes: 16 },
+    Component { number: 2, file: shadow::vector(0) + 16, stride: shadow::VECTOR_BYTES, registers: 16, bytes: 16 },
+    Component { number: 5, file: shadow::MASK, stride: 8, registers: 8, bytes: 8 },
+    Component { number: 6, file: shadow::vector(0) + 32, stride: shadow::VECTOR_BYTES, registers: 16, bytes: 32 },
+    Component { number: 7, file: shadow::vector(16), stride: shadow::VECTOR_BYTES, registers: 16, bytes: 64 },
+];
+
+/// x87 and those components that the processor has.
+fn all() -> u64 {
+    COMPONENTS.iter().filter(|component| component.offset(None) != 0).fold(X87, |all, component| all | component.bit())
+}
+
+impl Component {
+    fn bit(&self) -> u64 {
+        1 << self.number
+    }
+
+    /// Offset in an image, of the compacted format if components are given.
+    fn offset(&self, compacted: Option<u64>) -> u64 {
+        if self.bit() == SSE { XMM_AREA } else { xsave_offset(self.number, compacted) as u64 }
+    }
+
+    /// For each register: offsets in the shadow register file and in an image.
+    fn places(&self, compacted: Option<u64>) -> impl Iterator<Item = (u16, u64)> {
+        let area = self.offset(compacted);
+        (0..self.registers).map(move |n| (self.file + n * self.stride, area + u64::from(n * self.bytes)))
+    }
+}
 
 /// The helper that moves the shadow of such an instruction, and its payload.
 pub(super) fn helper<M: Mode>(transfer: StateTransfer) -> (Helper, u64) {
     match transfer {
-        StateTransfer::FxSave => (|context, _| save::<M>(context, X87 | SSE), 0),
-        StateTransfer::XSave | StateTransfer::XSaveCompacted => (
+        StateTransfer::FxSave => (|context, _| save::<M>(context, X87 | SSE, None), 0),
+        StateTransfer::XSave => (
             |context, _| {
                 let components = requested(context);
-                save::<M>(context, components)
+                save::<M>(context, components, None)
+            },
+            0,
+        ),
+        StateTransfer::XSaveCompacted => (
+            |context, _| {
+                let components = requested(context);
+                save::<M>(context, components, Some(components))
             },
             0,
         ),
@@ -91,26 +138,24 @@ fn image_address(context: &Context) -> Option<u64> {
     super::bits::operand_address(&decoder.decode(), context)
 }
 
-fn save<M: Mode>(context: &mut Context, components: u64) -> HelperNext {
+fn save<M: Mode>(context: &mut Context, components: u64, compacted: Option<u64>) -> HelperNext {
     let Some(image) = image_address(context) else { return HelperNext::Resume };
-    save_to::<M>(context, image, components);
+    save_to::<M>(context, image, components, compacted);
     HelperNext::Resume
 }
 
 /// Components that are not saved leave memory as it is, and its shadow.
-fn save_to<M: Mode>(context: &mut Context, image: u64, components: u64) {
+fn save_to<M: Mode>(context: &mut Context, image: u64, components: u64, compacted: Option<u64>) {
     if components & X87 != 0 {
         save_x87::<M>(context, image + X87_AREA, 16);
     }
     let thread = Thread::new(context);
-    for layer in layers() {
-        for (component, half, area) in [(SSE, 0, image + XMM_AREA), (AVX, 16, image + avx_offset())] {
-            if components & component == 0 {
-                continue;
-            }
-            for number in 0..REGISTERS {
-                let shadow = thread.shadow_file(layer, shadow::vector(number) + half, 16);
-                shadow_address::write_layer(layer, area + 16 * u64::from(number), shadow);
+    let saved = components & all();
+    for component in COMPONENTS.iter().filter(|component| saved & component.bit() != 0) {
+        for (file, offset) in component.places(compacted) {
+            for layer in layers() {
+                let shadow = thread.shadow_file(layer, file, component.bytes.into());
+                shadow_address::write_layer(layer, image + offset, shadow);
             }
         }
     }
@@ -140,14 +185,6 @@ fn restore_x87<M: Mode>(context: &mut Context, area: u64, distance: u64) {
     }
 }
 
-/// The AVX component is the first extended one in the standard format, and in the compacted one, too.
-fn avx_offset() -> u64 {
-    match xsave_layout().ymm_high {
-        0 => EXTENDED,
-        offset => offset as u64,
-    }
-}
-
 fn restore<M: Mode>(context: &mut Context, components: u64, kind: Kind) -> HelperNext {
     let Some(image) = image_address(context) else { return HelperNext::Resume };
     let was_passive = context.version == PASSIVE;
@@ -164,9 +201,10 @@ fn restore_from<M: Mode>(context: &mut Context, image: u64, components: u64, kin
     let (present, compacted) = match kind {
         Kind::Xsave => {
             let present = user::read(image + XSTATE_BV).unwrap_or(0);
-            (present, user::read::<u64>(image + XCOMP_BV).unwrap_or(0) & COMPACTED != 0)
+            let format = user::read::<u64>(image + XCOMP_BV).unwrap_or(0);
+            (present, (format & COMPACTED != 0).then_some(format & !COMPACTED))
         }
-        Kind::Fx | Kind::X87(_) => (components, false),
+        Kind::Fx | Kind::X87(_) => (components, None),
     };
     if components & X87 != 0 {
         match kind {
@@ -175,19 +213,18 @@ fn restore_from<M: Mode>(context: &mut Context, image: u64, components: u64, kin
             _ => Thread::new(context).clear_file(shadow::X87, shadow::X87_BYTES),
         }
     }
-    let avx = if compacted { EXTENDED } else { avx_offset() };
-    for (component, half, area) in [(SSE, 0, XMM_AREA), (AVX, 16, avx)] {
-        if components & component == 0 {
-            continue;
-        }
-        let mut thread = Thread::new(context);
-        for (layer, number) in layers().flat_map(|layer| (0..REGISTERS).map(move |number| (layer, number))) {
-            let shadow = thread.shadow_file_mut(layer, shadow::vector(number) + half, 16);
-            // A component that is not present gets its initial value, which is passive.
-            if present & component != 0 {
-                shadow_address::read_layer(layer, image + area + 16 * u64::from(number), shadow);
-            } else {
-                shadow.fill(0);
+    let restored = components & all();
+    let mut thread = Thread::new(context);
+    for component in COMPONENTS.iter().filter(|component| restored & component.bit() != 0) {
+        for (file, offset) in component.places(compacted) {
+            for layer in layers() {
+                let shadow = thread.shadow_file_mut(layer, file, component.bytes.into());
+                // A component that is not present gets its initial value, which is passive.
+                if present & component.bit() != 0 {
+                    shadow_address::read_layer(layer, image + offset, shadow);
+                } else {
+                    shadow.fill(0);
+                }
             }
         }
     }
@@ -201,7 +238,7 @@ pub(super) fn save_signal_frame<M: Mode>(context: &mut Context, frame: SignalFra
             shadow_address::write_layer(layer, address, thread.shadow_file(layer, shadow::general(number as u16), 8));
         }
     }
-    save_to::<M>(thread.context_mut(), frame.xsave, X87 | SSE | AVX);
+    save_to::<M>(thread.context_mut(), frame.xsave, all(), None);
     thread.clear_registers();
     if context.version != SUSPENDED {
         context.version = PASSIVE;
@@ -217,7 +254,7 @@ pub(super) fn restore_signal_frame<M: Mode>(context: &mut Context, frame: Signal
             shadow_address::read_layer(layer, address, shadow);
         }
     }
-    restore_from::<M>(context, frame.xsave, X87 | SSE | AVX, Kind::Xsave);
+    restore_from::<M>(context, frame.xsave, all(), Kind::Xsave);
     if context.version != SUSPENDED {
         context.version = ACTIVE;
     }

@@ -9,6 +9,7 @@ impl Display for Place {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match *self {
             Place::Register(offset) => match offset {
+                shadow::OPERAND.. => write!(f, "fetched+{}", offset - shadow::OPERAND),
                 shadow::TEMPORARY.. => write!(f, "temporary+{}", offset - shadow::TEMPORARY),
                 shadow::MASK.. => write!(f, "k{}", (offset - shadow::MASK) / 8),
                 shadow::X87.. => write!(f, "st{}+{}", (offset - shadow::X87) / 16, (offset - shadow::X87) % 16),
@@ -69,10 +70,11 @@ impl Display for Effect {
                 write!(f, "{target} = {} {format} {a}", operation.name())?;
                 b.map_or(Ok(()), |b| write!(f, ", {b}"))
             }
-            Effect::BitTrick { operation, target, a, b } => {
+            Effect::BitTrick { operation, target, a, b, c } => {
                 write!(f, "{target} = bits {operation:?} {a}")?;
-                b.map_or(Ok(()), |b| write!(f, ", {b}"))
+                [b, c].into_iter().flatten().try_for_each(|operand| write!(f, ", {operand}"))
             }
+            Effect::Fetch { target, source, element } => write!(f, "{target} = elements of {element} of {source}"),
             Effect::Replay { target, data, .. } => write!(f, "{target} = replay {data:#b}"),
             Effect::RepeatedMove { element } => write!(f, "repeated move of {element}"),
             Effect::RepeatedStore { element } => write!(f, "repeated store of {element}"),
@@ -94,7 +96,10 @@ impl Display for Effect {
 impl Display for Operation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let when = if self.after { "after " } else { "" };
-        write!(f, "{:3}: {when}{}", self.instruction, self.effect)
+        write!(f, "{:3}: {when}{}", self.instruction, self.effect)?;
+        let Some(mask) = self.mask else { return Ok(()) };
+        let otherwise = if mask.zeroing { ", else passive" } else { "" };
+        write!(f, " where k{} from bit {}, elements of {}{otherwise}", mask.register, mask.bit, mask.element)
     }
 }
 

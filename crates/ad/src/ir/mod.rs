@@ -214,8 +214,39 @@ pub enum BitOperation {
     Xor,
     /// Logical or arithmetic shift right.
     ShiftRight,
+    /// The bitwise function of three operands whose truth table is this (`vpternlog`).
+    Ternary(u8),
+    /// The first operand times 2 to the power of the second, rounded down, in this format.
+    Scale(Format),
+    /// One of the operands, perhaps with another sign.
+    Choice,
     /// Any other operation on integers.
     Other,
+}
+
+/// In which elements of its target an effect happens: those whose bit is set in a mask register of the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mask {
+    /// Number of the mask register.
+    pub register: u8,
+    /// The bit of the target's first element. The effect of a single lane has one bit, others have those from bit 0 on.
+    pub bit: u8,
+    /// Bytes of an element of the target.
+    pub element: u8,
+    /// Whether the other elements become passive instead of keeping their shadow.
+    pub zeroing: bool,
+}
+
+impl Mask {
+    /// The mask of an element further on.
+    pub fn advanced(self, elements: u16) -> Mask {
+        Mask { bit: self.bit + elements as u8, ..self }
+    }
+
+    /// Position of the first element in a register.
+    pub fn offset(self) -> u16 {
+        u16::from(self.bit) * u16::from(self.element)
+    }
 }
 
 /// One effect on shadow data.
@@ -268,6 +299,18 @@ pub enum Effect {
         a: BitOperand,
         /// Second operand, if there are two.
         b: Option<BitOperand>,
+        /// Third operand, if there are three.
+        c: Option<BitOperand>,
+    },
+    /// The memory operand is read as the instruction reads it, value and shadow: under its mask, one element for all lanes. Other effects
+    /// find it at [`crate::shadow::OPERAND`].
+    Fetch {
+        /// Where to.
+        target: Span,
+        /// The memory operand. If it has fewer bytes than the target it is repeated.
+        source: Span,
+        /// Bytes of an element.
+        element: u8,
     },
     /// The instruction moves data in a way that depends on data (a mask, a selector, a condition): it is executed once more with
     /// the data operands replaced by their shadow.
@@ -278,7 +321,7 @@ pub enum Effect {
         target: Span,
         /// What is read.
         sources: [Option<Span>; 2],
-        /// Memory is accessed as a mask says: reading the whole span could fault.
+        /// A mask says what is accessed: reading the whole of a span in memory could fault, and not all of the target is written.
         masked: bool,
     },
     /// `rep movs`: shadow moves like data, `element` bytes at a time.
@@ -379,6 +422,8 @@ pub struct Operation {
     pub after: bool,
     /// What happens.
     pub effect: Effect,
+    /// In which elements of the target; everywhere if there is none.
+    pub mask: Option<Mask>,
 }
 
 /// A lifted basic block.
@@ -397,12 +442,22 @@ impl Ir {
     }
 }
 
+impl Operation {
+    /// Whether all of the target is written.
+    pub fn overwrites_target(&self) -> bool {
+        !matches!(self.effect, Effect::Replay { .. }) && self.mask.is_none_or(|mask| mask.zeroing)
+    }
+}
+
 impl Effect {
     /// The shadow that is written. `RepeatedMove`, `RepeatedStore`, `CompareExchange`, `Rotate`, `Stack` and `State` are not described by a
     /// span.
     pub fn target(&self) -> Option<Span> {
         match *self {
-            Effect::Clear { target } | Effect::BitTrick { target, .. } | Effect::Replay { target, .. } => Some(target),
+            Effect::Clear { target }
+            | Effect::BitTrick { target, .. }
+            | Effect::Fetch { target, .. }
+            | Effect::Replay { target, .. } => Some(target),
             Effect::Copy { target, bytes, .. } => Some(Span::new(target, bytes)),
             Effect::Convert { to, target, .. } => Some(Span::new(target, to.bytes())),
             Effect::Real { format, target, .. } => Some(Span::new(target, format.bytes())),
@@ -414,24 +469,24 @@ impl Effect {
     }
 
     /// The shadow that is read, with the same exceptions.
-    pub fn sources(&self) -> [Option<Span>; 2] {
+    pub fn sources(&self) -> [Option<Span>; 3] {
         let operand = |operand: BitOperand| match operand {
             BitOperand::Span(span) => Some(span),
             BitOperand::Immediate(_) => None,
         };
         match *self {
-            Effect::Copy { source, bytes, .. } => [Some(Span::new(source, bytes)), None],
-            Effect::Convert { to, source, .. } => [Some(Span::new(source, 12 - to.bytes())), None],
+            Effect::Copy { source, bytes, .. } => [Some(Span::new(source, bytes)), None, None],
+            Effect::Convert { to, source, .. } => [Some(Span::new(source, 12 - to.bytes())), None, None],
             Effect::Real { format, a, b, .. } => {
-                [Some(Span::new(a, format.bytes())), b.map(|b| Span::new(b, format.bytes()))]
+                [Some(Span::new(a, format.bytes())), b.map(|b| Span::new(b, format.bytes())), None]
             }
-            Effect::BitTrick { a, b, .. } => [operand(a), b.and_then(operand)],
-            Effect::Replay { sources, .. } => sources,
-            Effect::X87 { a, b, .. } => [a.real(), b.and_then(X87Operand::real)],
-            Effect::X87Move { source, .. } => [source.real(), None],
-            Effect::Select { target, source, .. } => [Some(target), Some(Span::new(source, target.bytes))],
-            Effect::Lost { source } => [Some(source), None],
-            _ => [None, None],
+            Effect::BitTrick { a, b, c, .. } => [operand(a), b.and_then(operand), c.and_then(operand)],
+            Effect::Replay { sources: [first, second], .. } => [first, second, None],
+            Effect::X87 { a, b, .. } => [a.real(), b.and_then(X87Operand::real), None],
+            Effect::X87Move { source, .. } => [source.real(), None, None],
+            Effect::Select { target, source, .. } => [Some(target), Some(Span::new(source, target.bytes)), None],
+            Effect::Lost { source } | Effect::Fetch { source, .. } => [Some(source), None, None],
+            _ => [None, None, None],
         }
     }
 }

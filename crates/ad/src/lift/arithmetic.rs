@@ -3,7 +3,7 @@
 use iced_x86::Mnemonic::{self, *};
 
 use super::assign::{Byte, bytes_of, zero_extended};
-use super::{Class, Lifter};
+use super::{Class, Lifter, fallback};
 use crate::ir::{Effect, Format, Place, RealOperation, Span};
 
 /// Which lanes of its operands an operation combines.
@@ -105,9 +105,13 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = reals! {
     Max Binary32 Packed: Maxps Vmaxps;              Max Binary64 Packed: Maxpd Vmaxpd;
     Sqrt Binary32 ScalarUnary: Sqrtss Vsqrtss;      Sqrt Binary64 ScalarUnary: Sqrtsd Vsqrtsd;
     Sqrt Binary32 PackedUnary: Sqrtps Vsqrtps;      Sqrt Binary64 PackedUnary: Sqrtpd Vsqrtpd;
-    Reciprocal Binary32 ScalarUnary: Rcpss Vrcpss;  Reciprocal Binary32 PackedUnary: Rcpps Vrcpps;
-    ReciprocalSqrt Binary32 ScalarUnary: Rsqrtss Vrsqrtss;
-    ReciprocalSqrt Binary32 PackedUnary: Rsqrtps Vrsqrtps;
+    Reciprocal Binary32 ScalarUnary: Rcpss Vrcpss Vrcp14ss;
+    Reciprocal Binary32 PackedUnary: Rcpps Vrcpps Vrcp14ps;
+    Reciprocal Binary64 ScalarUnary: Vrcp14sd;      Reciprocal Binary64 PackedUnary: Vrcp14pd;
+    ReciprocalSqrt Binary32 ScalarUnary: Rsqrtss Vrsqrtss Vrsqrt14ss;
+    ReciprocalSqrt Binary32 PackedUnary: Rsqrtps Vrsqrtps Vrsqrt14ps;
+    ReciprocalSqrt Binary64 ScalarUnary: Vrsqrt14sd;
+    ReciprocalSqrt Binary64 PackedUnary: Vrsqrt14pd;
     Add Binary32 Horizontal: Haddps Vhaddps;        Add Binary64 Horizontal: Haddpd Vhaddpd;
     Sub Binary32 Horizontal: Hsubps Vhsubps;        Sub Binary64 Horizontal: Hsubpd Vhsubpd;
     Add Binary32 Alternating: Addsubps Vaddsubps;   Add Binary64 Alternating: Addsubpd Vaddsubpd;
@@ -176,6 +180,7 @@ struct Lane {
 
 /// A real operation on lanes.
 pub(super) fn real(lifter: &mut Lifter<'_>, real: &Real) {
+    lifter.fetch();
     let Some((target, a, b)) = lifter.destination_and_sources() else { return };
     let Real { operation, format, shape } = *real;
     let size = format.bytes();
@@ -234,14 +239,14 @@ fn emit(lifter: &mut Lifter<'_>, format: Format, mut lanes: Vec<Lane>) {
             lane.target = temporary;
         }
     }
-    for Lane { operation, target, a, b } in lanes {
-        lifter.push(Effect::Real { operation, format, target, a, b });
+    for (position, Lane { operation, target, a, b }) in lanes.into_iter().enumerate() {
+        lifter.push_lane(Effect::Real { operation, format, target, a, b }, position as u16);
     }
 }
 
 /// What lies above the `written` low bytes of the destination: a legacy encoding keeps it; VEX takes it from the first source up to
 /// byte 16 and clears it from there.
-fn finish_register(lifter: &mut Lifter<'_>, target: Span, first_source: Span, written: u16) {
+pub(super) fn finish_register(lifter: &mut Lifter<'_>, target: Span, first_source: Span, written: u16) {
     if !lifter.is_vex() {
         return;
     }
@@ -254,8 +259,11 @@ fn finish_register(lifter: &mut Lifter<'_>, target: Span, first_source: Span, wr
 
 /// The low bytes become passive, the rest is as for a scalar operation.
 pub(super) fn clear_low(lifter: &mut Lifter<'_>, bytes: u16) {
+    if lifter.instruction.op0_register().is_k() {
+        return fallback::general_rule(lifter, false);
+    }
     let Some((target, a, _)) = lifter.destination_and_sources() else { return };
-    lifter.clear(target.part(0, bytes));
+    lifter.push_lane(Effect::Clear { target: target.part(0, bytes) }, 0);
     finish_register(lifter, target, a, bytes);
 }
 
@@ -301,6 +309,7 @@ fn add(lifter: &mut Lifter<'_>, format: Format, a: Place, b: Place) -> Place {
 
 /// A fused multiply-add is a product and a sum: neither needs the product's value.
 pub(super) fn fused(lifter: &mut Lifter<'_>, fused: &Fused) {
+    lifter.fetch();
     let operand = |lifter: &Lifter<'_>, position: usize| lifter.operand(fused.operands[position]);
     let (Some(target), Some(x), Some(y), Some(z)) =
         (lifter.operand(0), operand(lifter, 0), operand(lifter, 1), operand(lifter, 2))
@@ -315,12 +324,13 @@ pub(super) fn fused(lifter: &mut Lifter<'_>, fused: &Fused) {
     let negative = matches!(fused.sign, FusedSign::NegativeMultiplySubtract);
     let lanes = 0..written / size;
     let at = |place: Place, lane: u16| place.advanced(lane * size);
-    let mut effect = |operation, target, a, b| lifter.push(Effect::Real { operation, format, target, a, b });
+    let mut effect =
+        |lane, operation, target, a, b| lifter.push_lane(Effect::Real { operation, format, target, a, b }, lane);
     for lane in lanes.clone() {
-        effect(RealOperation::Mul, at(products, lane), at(x.place, lane), Some(at(y.place, lane)));
+        effect(lane, RealOperation::Mul, at(products, lane), at(x.place, lane), Some(at(y.place, lane)));
     }
     for lane in lanes.clone().filter(|_| negative) {
-        effect(RealOperation::Negate, at(products, lane), at(products, lane), None);
+        effect(lane, RealOperation::Negate, at(products, lane), at(products, lane), None);
     }
     for lane in lanes {
         use FusedSign::*;
@@ -332,20 +342,21 @@ pub(super) fn fused(lifter: &mut Lifter<'_>, fused: &Fused) {
                 (RealOperation::Sub, product, z)
             }
         };
-        effect(operation, at(target.place, lane), a, Some(b));
+        effect(lane, operation, at(target.place, lane), a, Some(b));
     }
     finish_register(lifter, target, target, written);
 }
 
 /// Conversions between formats.
 pub(super) fn convert(lifter: &mut Lifter<'_>, conversion: &Conversion) {
+    lifter.fetch();
     let Some((target, a, b)) = lifter.destination_and_sources() else { return };
     let (to, from) = match conversion.to {
         Format::Binary32 => (4, 8),
         Format::Binary64 => (8, 4),
     };
     if !conversion.packed {
-        lifter.push(Effect::Convert { to: conversion.to, target: target.place, source: b.place });
+        lifter.push_lane(Effect::Convert { to: conversion.to, target: target.place, source: b.place }, 0);
         finish_register(lifter, target, a, to);
         return;
     }
@@ -357,7 +368,7 @@ pub(super) fn convert(lifter: &mut Lifter<'_>, conversion: &Conversion) {
     }
     for lane in order {
         let (target, source) = (target.place.advanced(lane * to), b.place.advanced(lane * from));
-        lifter.push(Effect::Convert { to: conversion.to, target, source });
+        lifter.push_lane(Effect::Convert { to: conversion.to, target, source }, lane);
     }
     let written = usize::from(lanes * to);
     let mut bytes = vec![Byte::Keep; written];

@@ -86,6 +86,11 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Psrlq, shift(8, ShiftKind::Right)), (Vpsrlq, shift(8, ShiftKind::Right)),
     (Psrad, SHIFT_RIGHT), (Vpsrad, SHIFT_RIGHT), (Vpsravd, SHIFT_RIGHT),
     (Vpsllvd, OTHER), (Vpsllvq, OTHER), (Vpsrlvd, SHIFT_RIGHT), (Vpsrlvq, SHIFT_RIGHT),
+    // AVX-512: bitwise operations have elements there, for masks.
+    (Vpandd, AND), (Vpandq, AND), (Vpandnd, AND_NOT), (Vpandnq, AND_NOT), (Vpord, OR), (Vporq, OR), (Vpxord, XOR), (Vpxorq, XOR),
+    (Vpsraq, SHIFT_RIGHT), (Vpsravq, SHIFT_RIGHT),
+    (Vprold, shift(4, ShiftKind::RotateLeft)), (Vprolq, shift(8, ShiftKind::RotateLeft)), (Vprolvd, OTHER), (Vprolvq, OTHER),
+    (Vprord, shift(4, ShiftKind::RotateRight)), (Vprorq, shift(8, ShiftKind::RotateRight)), (Vprorvd, OTHER), (Vprorvq, OTHER),
     // Narrow elements cannot hold a real number, but the operation of a register with itself clears it.
     (Psubb, DIFFERENCE), (Vpsubb, DIFFERENCE), (Psubw, DIFFERENCE), (Vpsubw, DIFFERENCE),
     // Comparisons: the result is a mask.
@@ -110,9 +115,13 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
 
 /// A bitwise or integer operation.
 pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
+    lifter.fetch();
     let Some(target) = lifter.operand(0) else { return };
     let sources = sources(lifter);
-    if is_with_itself(lifter, bits.itself, &sources) {
+    if is_with_itself(lifter, bits.itself, &sources) && lifter.mask.is_some() && bits.itself == Itself::Constant {
+        return lifter.clear_destination();
+    }
+    if is_with_itself(lifter, bits.itself, &sources) && lifter.mask.is_none() {
         let until = lifter.cleared_until(0, target.bytes);
         let kept = match (bits.itself, sources[0]) {
             (Itself::Same, BitOperand::Span(source)) => bytes_of(source).collect(),
@@ -123,6 +132,7 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     }
     if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
         && count % 8 == 0
+        && lifter.mask.is_none()
     {
         return shift_by_bytes(lifter, shift, target, source, count);
     }
@@ -139,7 +149,14 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
         }
         (operation, _) => operation,
     };
-    lifter.push(Effect::BitTrick { operation, target, a: sources[0], b: sources.get(1).copied() });
+    trick(lifter, operation, target, &sources);
+}
+
+/// A bit trick in all elements of the destination, and what it clears behind.
+pub(super) fn trick(lifter: &mut Lifter<'_>, operation: BitOperation, target: Span, sources: &[BitOperand]) {
+    let [a, b, c] = [0, 1, 2].map(|k| sources.get(k).copied());
+    let Some(a) = a else { return };
+    lifter.push_under(Effect::BitTrick { operation, target, a, b, c }, lifter.whole_mask());
     let until = lifter.cleared_until(0, target.bytes);
     lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
 }

@@ -3,7 +3,7 @@
 use iced_x86::{InstructionInfo, OpAccess, Register, UsedMemory};
 
 use super::Lifter;
-use crate::ir::{Address, Effect, Place, Span};
+use crate::ir::{Address, Place, Span};
 use crate::shadow;
 
 /// The rule for an instruction that is not in the tables.
@@ -17,9 +17,14 @@ pub(super) fn general_rule(lifter: &mut Lifter<'_>, lossy: bool) {
     let info = lifter.factory.info(lifter.instruction).clone();
     let targets = written(lifter, &info);
     if lossy && !targets.is_empty() {
-        for source in read(lifter, &info) {
-            lifter.push(Effect::Lost { source });
+        lifter.fetch();
+        for source in read(lifter) {
+            lifter.lost(source);
         }
+    }
+    if lifter.mask.is_some() {
+        // Nothing but the destination is written under a mask.
+        return lifter.clear_destination();
     }
     for target in targets {
         lifter.clear(target);
@@ -42,23 +47,28 @@ fn written(lifter: &Lifter<'_>, info: &InstructionInfo) -> Vec<Span> {
         .iter()
         .filter(|used| is_write(used.access()) && used.register() != Register::RSP && !used.register().is_st())
         .filter_map(|used| lifter.register(used.register()))
-        .map(visible);
+        .map(|span| visible(span, lifter.vector_bytes()));
     let memory =
         info.used_memory().iter().filter(|used| is_write(used.access())).filter_map(|used| span_of(lifter, used));
     registers.chain(memory).collect()
 }
 
-/// Vector writes are reported in the width of the widest vector register.
-fn visible(span: Span) -> Span {
+/// Vector writes are reported in the width of the widest vector register that processors have.
+fn visible(span: Span, vector_bytes: u16) -> Span {
     match span.place {
-        Place::Register(offset) if (shadow::VECTOR..shadow::vector(16)).contains(&offset) => {
-            Span::new(span.place, span.bytes.min(shadow::VECTOR_WIDTH))
+        Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) => {
+            Span::new(span.place, span.bytes.min(vector_bytes))
         }
         _ => span,
     }
 }
 
-fn read(lifter: &Lifter<'_>, info: &InstructionInfo) -> Vec<Span> {
+fn read(lifter: &mut Lifter<'_>) -> Vec<Span> {
+    // A destination of which elements are kept is not a source for that.
+    let mut instruction = *lifter.instruction;
+    instruction.set_op_mask(Register::None);
+    instruction.set_zeroing_masking(false);
+    let info = lifter.factory.info(&instruction).clone();
     (0..lifter.instruction.op_count())
         .filter(|&operand| is_read(info.op_access(operand)))
         .filter_map(|operand| lifter.operand(operand))

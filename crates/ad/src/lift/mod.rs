@@ -6,9 +6,11 @@
 
 mod arithmetic;
 mod assign;
+mod avx512;
 mod bits;
 mod fallback;
 mod general;
+mod masks;
 mod moves;
 mod shuffles;
 mod x87;
@@ -17,7 +19,7 @@ use std::sync::OnceLock;
 
 use iced_x86::{EncodingKind, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 
-use crate::ir::{Address, Effect, Ir, Operation, Place, Span};
+use crate::ir::{Address, Effect, Ir, Mask, Operation, Place, Span};
 use crate::shadow;
 
 /// What an instruction does to shadow, as far as the generic path for it must know.
@@ -30,8 +32,10 @@ pub(crate) enum Class {
     Move(u16),
     /// Elements are rearranged as a table says.
     Shuffle(shuffles::Shuffle),
+    /// Bytes are moved, by code of its own.
+    Rearrange(fn(&mut Lifter<'_>)),
     /// The instruction is to be repeated with shadow in place of its data operands (bit k: operand k). The first field is for the
-    /// legacy, the second for the VEX encoding.
+    /// legacy, the second for the VEX and EVEX encodings.
     Replay(u8, u8),
     /// A real operation in each lane.
     Real(arithmetic::Real),
@@ -68,9 +72,9 @@ fn class_of(mnemonic: Mnemonic) -> Option<&'static Class> {
 
 /// All entries.
 fn tables() -> impl Iterator<Item = &'static (Mnemonic, Class)> {
-    [moves::TABLE, shuffles::TABLE, general::TABLE, arithmetic::TABLE, arithmetic::FUSED, bits::TABLE, x87::TABLE]
-        .into_iter()
-        .flatten()
+    let common =
+        [moves::TABLE, shuffles::TABLE, general::TABLE, arithmetic::TABLE, arithmetic::FUSED, bits::TABLE, x87::TABLE];
+    common.into_iter().chain([avx512::MOVES]).chain(avx512::OPERATIONS.iter().copied()).flatten()
 }
 
 /// All mnemonics that have an entry.
@@ -78,8 +82,14 @@ pub fn known_mnemonics() -> impl Iterator<Item = Mnemonic> {
     tables().map(|(mnemonic, _)| *mnemonic)
 }
 
-/// Lifts the instructions of a basic block.
+/// Lifts the instructions of a basic block of a program that does not use AVX-512 elsewhere.
 pub fn lift(instructions: &[Instruction]) -> Ir {
+    lift_for(instructions, shadow::NARROW_VECTOR)
+}
+
+/// Lifts the instructions of a basic block of a program whose widest vector registers in use have `vector_bytes` bytes: so far VEX encodings clear
+/// them.
+pub fn lift_for(instructions: &[Instruction], vector_bytes: u16) -> Ir {
     let mut ir = Ir::default();
     let mut factory = InstructionInfoFactory::new();
     let mut mmx = false;
@@ -89,6 +99,9 @@ pub fn lift(instructions: &[Instruction]) -> Ir {
             position: position as u16,
             ir: &mut ir,
             factory: &mut factory,
+            vector_bytes,
+            mask: masks::WriteMask::of(instruction),
+            fetched: None,
             assignment: assign::Assignment::default(),
             temporaries: 0,
             after: false,
@@ -106,6 +119,12 @@ pub(crate) struct Lifter<'a> {
     position: u16,
     ir: &'a mut Ir,
     factory: &'a mut InstructionInfoFactory,
+    /// Bytes of the widest vector registers in use.
+    vector_bytes: u16,
+    /// The mask under which the destination is written.
+    mask: Option<masks::WriteMask>,
+    /// How many bytes of the memory operand are at [`shadow::OPERAND`] instead.
+    fetched: Option<u16>,
     assignment: assign::Assignment,
     temporaries: u16,
     /// Whether effects come after the instruction from now on.
@@ -133,13 +152,17 @@ impl Lifter<'_> {
     /// The table entry, if it is meant for this instruction's encoding.
     fn class(&self) -> Option<&'static Class> {
         match self.instruction.code().encoding() {
-            EncodingKind::Legacy | EncodingKind::VEX => class_of(self.instruction.mnemonic()),
+            EncodingKind::Legacy | EncodingKind::VEX | EncodingKind::EVEX => class_of(self.instruction.mnemonic()),
             _ => None,
         }
     }
 
     fn apply(&mut self, class: &'static Class) {
         match class {
+            Class::Move(_) | Class::Shuffle(_) | Class::Rearrange(_) if self.moves_elements() => {
+                shuffles::run_again(self)
+            }
+            Class::Rearrange(function) => function(self),
             Class::Overwrite => fallback::general_rule(self, false),
             Class::Lossy => fallback::general_rule(self, true),
             Class::Move(bytes) => moves::lift(self, *bytes),
@@ -155,8 +178,13 @@ impl Lifter<'_> {
         }
     }
 
-    /// Adds an effect. RSP never carries a real number: effects on it are dropped, reads of it are passive.
+    /// Adds an effect.
     pub(crate) fn push(&mut self, effect: Effect) {
+        self.push_under(effect, None);
+    }
+
+    /// Adds an effect under a mask. RSP never carries a real number: effects on it are dropped, reads of it are passive.
+    pub(crate) fn push_under(&mut self, effect: Effect, mask: Option<Mask>) {
         let stack_pointer = Span::new(Place::Register(shadow::general(Register::RSP.number() as u16)), 8);
         let target = effect.target();
         if target.is_some_and(|target| target.bytes == 0 || target.overlaps(stack_pointer)) {
@@ -168,7 +196,9 @@ impl Lifter<'_> {
             (Effect::Copy { .. }, Some(target)) if from_stack_pointer => Effect::Clear { target },
             (effect, _) => effect,
         };
-        self.ir.operations.push(Operation { instruction: self.position, after: self.after, effect });
+        // What is cleared anyway needs no mask.
+        let mask = mask.filter(|mask| !(mask.zeroing && matches!(effect, Effect::Clear { .. })));
+        self.ir.operations.push(Operation { instruction: self.position, after: self.after, effect, mask });
     }
 
     /// The effects that are added from now on come after the instruction.
@@ -193,7 +223,12 @@ impl Lifter<'_> {
 
     /// Whether writes of vector registers clear the rest of the register.
     pub(crate) fn is_vex(&self) -> bool {
-        self.instruction.code().encoding() == EncodingKind::VEX
+        matches!(self.instruction.code().encoding(), EncodingKind::VEX | EncodingKind::EVEX)
+    }
+
+    /// Bytes of the vector registers that the instruction writes.
+    pub(crate) fn vector_bytes(&self) -> u16 {
+        if self.instruction.code().encoding() == EncodingKind::EVEX { shadow::VECTOR_BYTES } else { self.vector_bytes }
     }
 
     /// Number of operands that are registers or memory.
@@ -211,6 +246,9 @@ impl Lifter<'_> {
     pub(crate) fn operand(&self, operand: u32) -> Option<Span> {
         match self.instruction.op_kind(operand) {
             OpKind::Register => self.register(self.instruction.op_register(operand)),
+            OpKind::Memory if self.fetched.is_some() => {
+                self.fetched.map(|bytes| Span::new(Place::Register(shadow::OPERAND), bytes))
+            }
             OpKind::Memory => {
                 let bytes = self.instruction.memory_size().size() as u16;
                 Some(Span::new(Place::Memory { base: Address::Operand, offset: 0 }, bytes))
@@ -253,7 +291,7 @@ impl Lifter<'_> {
         let until = if register.is_gpr32() {
             8
         } else if register.is_vector_register() && self.is_vex() {
-            shadow::VECTOR_WIDTH
+            self.vector_bytes()
         } else {
             register.size() as u16
         };

@@ -25,12 +25,12 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Movntq, Class::Move(8)), (Movntss, Class::Move(4)), (Movntsd, Class::Move(8)),
     (Movd, Class::Move(4)), (Vmovd, Class::Move(4)), (Movq, Class::Move(8)), (Vmovq, Class::Move(8)),
     (Movq2dq, Class::Move(8)), (Movdq2q, Class::Move(8)),
-    (Movss, Class::Custom(|lifter| scalar(lifter, 4))), (Vmovss, Class::Custom(|lifter| scalar(lifter, 4))),
-    (Movsd, Class::Custom(|lifter| scalar(lifter, 8))), (Vmovsd, Class::Custom(|lifter| scalar(lifter, 8))),
-    (Movlps, Class::Custom(low_half)), (Vmovlps, Class::Custom(low_half)),
-    (Movlpd, Class::Custom(low_half)), (Vmovlpd, Class::Custom(low_half)),
-    (Movhps, Class::Custom(high_half)), (Vmovhps, Class::Custom(high_half)),
-    (Movhpd, Class::Custom(high_half)), (Vmovhpd, Class::Custom(high_half)),
+    (Movss, Class::Rearrange(|lifter| scalar(lifter, 4))), (Vmovss, Class::Rearrange(|lifter| scalar(lifter, 4))),
+    (Movsd, Class::Rearrange(|lifter| scalar(lifter, 8))), (Vmovsd, Class::Rearrange(|lifter| scalar(lifter, 8))),
+    (Movlps, Class::Rearrange(low_half)), (Vmovlps, Class::Rearrange(low_half)),
+    (Movlpd, Class::Rearrange(low_half)), (Vmovlpd, Class::Rearrange(low_half)),
+    (Movhps, Class::Rearrange(high_half)), (Vmovhps, Class::Rearrange(high_half)),
+    (Movhpd, Class::Rearrange(high_half)), (Vmovhpd, Class::Rearrange(high_half)),
     (Movbe, Class::Custom(reversed)), (Bswap, Class::Custom(reversed)),
     (Vzeroupper, Class::Custom(|lifter| clear_vectors(lifter, 16))), (Vzeroall, Class::Custom(|lifter| clear_vectors(lifter, 0))),
     (Emms, Class::Custom(clear_mmx)),
@@ -111,7 +111,7 @@ fn clear_vectors(lifter: &mut Lifter<'_>, from: u16) {
     use crate::shadow;
     for number in 0..16 {
         let place = Place::Register(shadow::vector(number) + from);
-        lifter.clear(Span::new(place, shadow::VECTOR_WIDTH - from));
+        lifter.clear(Span::new(place, lifter.vector_bytes() - from));
     }
 }
 

@@ -4,7 +4,7 @@ use iced_x86::Mnemonic::{self, *};
 use iced_x86::OpKind;
 
 use super::assign::{Byte, bytes_of, zero_extended};
-use super::{Class, Lifter};
+use super::{Class, Lifter, fallback};
 use crate::ir::{Address, Effect, Place, Span};
 
 /// Where an element of the result comes from, within a group. In two-operand forms the destination is the first source.
@@ -56,7 +56,8 @@ const LOW_WORDS: Class = shuffle(2, &[BSelect(0), BSelect(2), BSelect(4), BSelec
 const HIGH_WORDS: Class =
     shuffle(2, &[B(0), B(1), B(2), B(3), BSelectHigh(0), BSelectHigh(2), BSelectHigh(4), BSelectHigh(6)]);
 const FOUR_WORDS: Class = shuffle(2, &[BSelect(0), BSelect(2), BSelect(4), BSelect(6)]);
-const FOUR_QWORDS: Class = shuffle(8, &[BSelect(0), BSelect(2), BSelect(4), BSelect(6)]);
+const FOUR_QWORDS: Shuffle =
+    Shuffle { element: 8, picks: &[BSelect(0), BSelect(2), BSelect(4), BSelect(6)], select_bits: 2, step: 0 };
 const TWO_QWORDS: Shuffle = Shuffle { element: 8, picks: &[BSelect(0), BSelect(1)], select_bits: 1, step: 2 };
 const FOUR_SINGLES: Shuffle =
     Shuffle { element: 4, picks: &[BSelect(0), BSelect(2), BSelect(4), BSelect(6)], select_bits: 2, step: 0 };
@@ -67,30 +68,36 @@ const BLEND_WORDS: Class =
 
 macro_rules! unpack {
     ($element:literal, low) => {
-        Class::Custom(|lifter| unpack(lifter, $element, false))
+        Class::Rearrange(|lifter| unpack(lifter, $element, false))
     };
     ($element:literal, high) => {
-        Class::Custom(|lifter| unpack(lifter, $element, true))
+        Class::Rearrange(|lifter| unpack(lifter, $element, true))
     };
 }
 macro_rules! insert {
     ($element:literal) => {
-        Class::Custom(|lifter| insert(lifter, $element))
+        Class::Rearrange(|lifter| insert(lifter, $element))
     };
 }
 macro_rules! extract {
     ($element:literal) => {
-        Class::Custom(|lifter| extract(lifter, $element))
+        Class::Rearrange(|lifter| extract(lifter, $element))
     };
 }
 macro_rules! spread {
     ($element:literal) => {
-        Class::Custom(|lifter| broadcast(lifter, $element))
+        Class::Rearrange(|lifter| broadcast(lifter, $element))
     };
 }
 macro_rules! widen {
     ($from:literal, $to:literal) => {
-        Class::Custom(|lifter| widen(lifter, $from, $to))
+        Class::Rearrange(|lifter| widen(lifter, $from, $to))
+    };
+}
+
+macro_rules! widen_signed {
+    ($from:literal, $to:literal) => {
+        Class::Custom(|lifter| widen_signed(lifter, $from, $to))
     };
 }
 
@@ -113,16 +120,16 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Shufps, SHUFPS), (Vshufps, SHUFPS), (Shufpd, SHUFPD), (Vshufpd, SHUFPD),
     (Pshufd, FOUR_DWORDS), (Vpshufd, FOUR_DWORDS), (Pshufw, FOUR_WORDS),
     (Pshuflw, LOW_WORDS), (Vpshuflw, LOW_WORDS), (Pshufhw, HIGH_WORDS), (Vpshufhw, HIGH_WORDS),
-    (Vpermq, FOUR_QWORDS), (Vpermpd, FOUR_QWORDS),
+    (Vpermq, Class::Custom(permute_qwords)), (Vpermpd, Class::Custom(permute_qwords)),
     (Blendps, BLEND_DWORDS), (Vblendps, BLEND_DWORDS), (Vpblendd, BLEND_DWORDS),
     (Blendpd, BLEND_QWORDS), (Vblendpd, BLEND_QWORDS), (Pblendw, BLEND_WORDS), (Vpblendw, BLEND_WORDS),
     (Vpermilps, Class::Custom(|lifter| permute_in_lane(lifter, &FOUR_SINGLES))),
     (Vpermilpd, Class::Custom(|lifter| permute_in_lane(lifter, &TWO_QWORDS))),
-    (Vperm2f128, Class::Custom(permute_halves)), (Vperm2i128, Class::Custom(permute_halves)),
-    (Insertps, Class::Custom(insert_single)), (Vinsertps, Class::Custom(insert_single)),
-    (Palignr, Class::Custom(align_right)), (Vpalignr, Class::Custom(align_right)),
-    (Pslldq, Class::Custom(|lifter| shift_bytes(lifter, 1))), (Vpslldq, Class::Custom(|lifter| shift_bytes(lifter, 1))),
-    (Psrldq, Class::Custom(|lifter| shift_bytes(lifter, -1))), (Vpsrldq, Class::Custom(|lifter| shift_bytes(lifter, -1))),
+    (Vperm2f128, Class::Rearrange(permute_halves)), (Vperm2i128, Class::Rearrange(permute_halves)),
+    (Insertps, Class::Rearrange(insert_single)), (Vinsertps, Class::Rearrange(insert_single)),
+    (Palignr, Class::Rearrange(align_right)), (Vpalignr, Class::Rearrange(align_right)),
+    (Pslldq, Class::Rearrange(|lifter| shift_bytes(lifter, 1))), (Vpslldq, Class::Rearrange(|lifter| shift_bytes(lifter, 1))),
+    (Psrldq, Class::Rearrange(|lifter| shift_bytes(lifter, -1))), (Vpsrldq, Class::Rearrange(|lifter| shift_bytes(lifter, -1))),
     // Between a vector and one of its elements.
     (Pinsrb, insert!(1)), (Vpinsrb, insert!(1)), (Pinsrw, insert!(2)), (Vpinsrw, insert!(2)),
     (Pinsrd, insert!(4)), (Vpinsrd, insert!(4)), (Pinsrq, insert!(8)), (Vpinsrq, insert!(8)),
@@ -133,12 +140,12 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Vbroadcastss, spread!(4)), (Vbroadcastsd, spread!(8)), (Vbroadcastf128, spread!(16)), (Vbroadcasti128, spread!(16)),
     (Vpbroadcastb, spread!(1)), (Vpbroadcastw, spread!(2)), (Vpbroadcastd, spread!(4)), (Vpbroadcastq, spread!(8)),
     // Elements are widened; the bytes that a sign extension fills are no part of a real number.
-    (Pmovzxbw, widen!(1, 2)), (Vpmovzxbw, widen!(1, 2)), (Pmovsxbw, widen!(1, 2)), (Vpmovsxbw, widen!(1, 2)),
-    (Pmovzxbd, widen!(1, 4)), (Vpmovzxbd, widen!(1, 4)), (Pmovsxbd, widen!(1, 4)), (Vpmovsxbd, widen!(1, 4)),
-    (Pmovzxbq, widen!(1, 8)), (Vpmovzxbq, widen!(1, 8)), (Pmovsxbq, widen!(1, 8)), (Vpmovsxbq, widen!(1, 8)),
-    (Pmovzxwd, widen!(2, 4)), (Vpmovzxwd, widen!(2, 4)), (Pmovsxwd, widen!(2, 4)), (Vpmovsxwd, widen!(2, 4)),
-    (Pmovzxwq, widen!(2, 8)), (Vpmovzxwq, widen!(2, 8)), (Pmovsxwq, widen!(2, 8)), (Vpmovsxwq, widen!(2, 8)),
-    (Pmovzxdq, widen!(4, 8)), (Vpmovzxdq, widen!(4, 8)), (Pmovsxdq, widen!(4, 8)), (Vpmovsxdq, widen!(4, 8)),
+    (Pmovzxbw, widen!(1, 2)), (Vpmovzxbw, widen!(1, 2)), (Pmovsxbw, widen_signed!(1, 2)), (Vpmovsxbw, widen_signed!(1, 2)),
+    (Pmovzxbd, widen!(1, 4)), (Vpmovzxbd, widen!(1, 4)), (Pmovsxbd, widen_signed!(1, 4)), (Vpmovsxbd, widen_signed!(1, 4)),
+    (Pmovzxbq, widen!(1, 8)), (Vpmovzxbq, widen!(1, 8)), (Pmovsxbq, widen_signed!(1, 8)), (Vpmovsxbq, widen_signed!(1, 8)),
+    (Pmovzxwd, widen!(2, 4)), (Vpmovzxwd, widen!(2, 4)), (Pmovsxwd, widen_signed!(2, 4)), (Vpmovsxwd, widen_signed!(2, 4)),
+    (Pmovzxwq, widen!(2, 8)), (Vpmovzxwq, widen!(2, 8)), (Pmovsxwq, widen_signed!(2, 8)), (Vpmovsxwq, widen_signed!(2, 8)),
+    (Pmovzxdq, widen!(4, 8)), (Vpmovzxdq, widen!(4, 8)), (Pmovsxdq, widen_signed!(4, 8)), (Vpmovsxdq, widen_signed!(4, 8)),
     // By data: executed again on shadow.
     (Pshufb, Class::Replay(0b001, 0b010)), (Vpshufb, Class::Replay(0b001, 0b010)),
     (Vpermd, Class::Replay(0, 0b100)), (Vpermps, Class::Replay(0, 0b100)),
@@ -190,8 +197,20 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, shuffle: &Shuffle) {
 
 /// `vpermilps`, `vpermilpd`: selected by an immediate or by a register.
 fn permute_in_lane(lifter: &mut Lifter<'_>, shuffle: &Shuffle) {
+    permute(lifter, shuffle, 0b010);
+}
+
+/// `vpermq`, `vpermpd`: selected by an immediate or, with AVX-512, by a register.
+fn permute_qwords(lifter: &mut Lifter<'_>) {
+    permute(lifter, &FOUR_QWORDS, 0b100);
+}
+
+/// With an immediate as a table says, with a selector by data: then the given operands are data.
+fn permute(lifter: &mut Lifter<'_>, shuffle: &Shuffle, data: u8) {
     if lifter.data_operands() == 3 {
-        replay(lifter, 0, 0b010);
+        replay(lifter, 0, data);
+    } else if lifter.moves_elements() {
+        run_again(lifter);
     } else {
         lift(lifter, shuffle);
     }
@@ -281,7 +300,7 @@ fn shift_bytes(lifter: &mut Lifter<'_>, direction: i32) {
 }
 
 /// `pinsr*`, `vinsertf128`: one element is replaced by the low part of the second source.
-fn insert(lifter: &mut Lifter<'_>, element: u16) {
+pub(super) fn insert(lifter: &mut Lifter<'_>, element: u16) {
     let Some((target, a, b)) = lifter.destination_and_sources() else { return };
     let elements = target.bytes / element;
     let position = lifter.immediate() as u16 & (elements - 1);
@@ -293,7 +312,7 @@ fn insert(lifter: &mut Lifter<'_>, element: u16) {
 }
 
 /// `pextr*`, `vextractf128`: one element goes to a register or to memory.
-fn extract(lifter: &mut Lifter<'_>, element: u16) {
+pub(super) fn extract(lifter: &mut Lifter<'_>, element: u16) {
     let (Some(target), Some(source)) = (lifter.operand(0), lifter.operand(1)) else { return };
     let position = lifter.immediate() as u16 & (source.bytes / element - 1);
     let bytes: Vec<Byte> = bytes_of(Span::new(source.place.advanced(position * element), element)).collect();
@@ -302,7 +321,7 @@ fn extract(lifter: &mut Lifter<'_>, element: u16) {
 }
 
 /// The low element of the second operand fills the first.
-fn broadcast(lifter: &mut Lifter<'_>, element: u16) {
+pub(super) fn broadcast(lifter: &mut Lifter<'_>, element: u16) {
     let (Some(target), Some(source)) = (lifter.operand(0), lifter.operand(1)) else { return };
     let bytes = (0..target.bytes / element).flat_map(|_| bytes_of(Span::new(source.place, element))).collect();
     assign_vector(lifter, target, bytes);
@@ -319,14 +338,40 @@ fn widen(lifter: &mut Lifter<'_>, from: u16, to: u16) {
     assign_vector(lifter, target, bytes);
 }
 
-/// Execution on shadow, with the given data operands for the legacy and the VEX encoding.
+/// The same with signs. Shadow has none: under a mask, where the instruction itself would have to be run on shadow, it is not followed.
+fn widen_signed(lifter: &mut Lifter<'_>, from: u16, to: u16) {
+    if lifter.mask.is_some() { fallback::without_entry(lifter) } else { widen(lifter, from, to) }
+}
+
+/// Execution on shadow of an instruction all of whose registers and memory are data; the first operand is only written.
+pub(super) fn run_again(lifter: &mut Lifter<'_>) {
+    let sources =
+        (1..4).filter(|&operand| lifter.operand(operand).is_some()).fold(0, |bits, operand| bits | 1 << operand);
+    let stores = u8::from(lifter.instruction.op0_kind() == OpKind::Memory);
+    replay_with(lifter, sources | stores, sources);
+}
+
+/// Execution on shadow, with the given data operands for the legacy and the VEX and EVEX encodings; all of them are read.
 pub(super) fn replay(lifter: &mut Lifter<'_>, legacy: u8, vex: u8) {
     let data = if lifter.is_vex() { vex } else { legacy };
+    replay_with(lifter, data, data);
+}
+
+/// Execution on shadow: operands that are replaced by their shadow, and those of them that are read.
+fn replay_with(lifter: &mut Lifter<'_>, data: u8, sources: u8) {
     let Some(target) = lifter.operand(0) else { return };
-    let mut sources = (0..4).filter(|operand| data & (1 << operand) != 0).filter_map(|operand| lifter.operand(operand));
-    let sources = [sources.next(), sources.next()];
-    lifter.push(Effect::Replay { data, target, sources, masked: false });
+    let mut read = (0..4).filter(|operand| sources & (1 << operand) != 0).filter_map(|operand| lifter.operand(operand));
+    let sources = [read.next(), read.next()];
+    // Elements that are not written keep their shadow.
+    let data =
+        if lifter.mask.is_some() && !overwrites_selector(lifter.instruction.mnemonic()) { data | 1 } else { data };
+    lifter.push(Effect::Replay { data, target, sources, masked: lifter.instruction.has_op_mask() });
     clear_above(lifter, target);
+}
+
+/// Instructions whose first operand is a selector, until the result takes its place.
+fn overwrites_selector(mnemonic: Mnemonic) -> bool {
+    matches!(mnemonic, Vpermi2b | Vpermi2w | Vpermi2d | Vpermi2q | Vpermi2ps | Vpermi2pd)
 }
 
 fn clear_above(lifter: &mut Lifter<'_>, target: Span) {
@@ -351,9 +396,33 @@ fn masked_store(lifter: &mut Lifter<'_>) {
 
 /// Gathers: the destination keeps masked-off elements, the mask register is cleared.
 fn gather(lifter: &mut Lifter<'_>) {
+    if lifter.instruction.has_op_mask() {
+        return masked_gather(lifter);
+    }
     let (Some(target), Some(mask)) = (lifter.operand(0), lifter.operand(2)) else { return };
-    lifter.push(Effect::Replay { data: 0b011, target, sources: [Some(target), None], masked: true });
+    lifter.push(Effect::Replay { data: 0b011, target, sources: [Some(target), lifter.operand(1)], masked: true });
     clear_above(lifter, target);
     let until = lifter.cleared_until(2, mask.bytes);
     lifter.clear(Span::new(mask.place, until));
+}
+
+/// Gathers of AVX-512: the mask register is cleared.
+fn masked_gather(lifter: &mut Lifter<'_>) {
+    let Some(target) = lifter.operand(0) else { return };
+    lifter.push(Effect::Replay { data: 0b011, target, sources: [Some(target), lifter.operand(1)], masked: true });
+    clear_above(lifter, target);
+    clear_mask(lifter);
+}
+
+/// Scatters: elements of the second operand go to memory, the mask register is cleared.
+pub(super) fn scatter(lifter: &mut Lifter<'_>) {
+    let (Some(target), Some(source)) = (lifter.operand(0), lifter.operand(1)) else { return };
+    lifter.push(Effect::Replay { data: 0b011, target, sources: [Some(source), None], masked: true });
+    clear_mask(lifter);
+}
+
+fn clear_mask(lifter: &mut Lifter<'_>) {
+    if let Some(mask) = lifter.register(lifter.instruction.op_mask()) {
+        lifter.clear(mask);
+    }
 }

@@ -79,15 +79,16 @@ impl Mode for Recording {
     }
 
     fn arithmetic(emitter: &mut Emitter<'_>, index: usize, steps: &[Step], cursor_loaded: &mut bool) -> usize {
+        let mask = steps[0].operation.mask;
         match steps[0].operation.effect {
             Effect::Real { operation, format, target, a, b } => {
                 let operands = [Some(a), b].map(|place| place.map(|place| real::Operand { place, active: true }));
-                let lane = real::Lane { operation, format, target, operands }.with_passive(steps[0].passive);
+                let lane = real::Lane { operation, format, target, operands, mask }.with_passive(steps[0].passive);
                 real::emit(emitter, index, &lane, *cursor_loaded);
                 *cursor_loaded = true;
             }
             Effect::Convert { to, target, source } => {
-                real::convert(emitter, index, to, target, source);
+                real::convert(emitter, index, to, target, source, mask);
                 *cursor_loaded = false;
             }
             _ => {}

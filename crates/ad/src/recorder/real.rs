@@ -7,8 +7,8 @@ use derivgrind_tape::operation::{BINARY32, FIRST, NOTHING, SECOND};
 use derivgrind_tape::{Operation, Record};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::instrument::{load, shadow_of, store, value_in_memory};
-use crate::ir::{Format, Place};
+use crate::instrument::{elements, fetched, load, shadow_of, store, value_in_memory};
+use crate::ir::{Format, Mask, Place};
 use crate::shadow::{self, NARROW_LIMIT, WIDE_TAG};
 
 use super::helpers;
@@ -30,6 +30,8 @@ pub(super) struct Lane {
     pub format: Format,
     pub target: Place,
     pub operands: [Option<Operand>; 2],
+    /// The bit that says whether the operation happens in this lane.
+    pub mask: Option<Mask>,
 }
 
 impl Lane {
@@ -69,7 +71,11 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
     if !cursor_loaded {
         emitter.asm().load(cursor, tape_field(offset_of!(TapeFields, cursor)));
     }
-    let (retry, passive) = (emitter.asm().label(), emitter.asm().label());
+    let (retry, passive, skip) = (emitter.asm().label(), emitter.asm().label(), emitter.asm().label());
+    if let Some(mask) = lane.mask {
+        let otherwise = if mask.zeroing { unselected(emitter, new, passive) } else { skip };
+        unless_selected(emitter, mask, otherwise);
+    }
     emitter.asm().bind(retry);
     emitter.asm().push2(Code::Mov_r64_rm64, new, indices[active[0]]);
     match active[..] {
@@ -121,6 +127,22 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
     emitter.asm().bind(passive);
     let target = shadow_of(emitter, index, lane.target);
     store(emitter, target, new, bytes);
+    emitter.asm().bind(skip);
+}
+
+/// Continues at `otherwise` if the mask's bit is clear.
+fn unless_selected(emitter: &mut Emitter<'_>, mask: Mask, otherwise: Label) {
+    let compare = Instruction::with2(Code::Cmp_rm8_imm8, elements(mask.offset()), 0);
+    emitter.asm().push(&compare.expect("cmp takes memory and constant"));
+    emitter.asm().jump_if(Condition::Equal, otherwise);
+}
+
+/// A lane that is not selected becomes passive: continues at `store` with 0 in `index`.
+fn unselected(emitter: &mut Emitter<'_>, index: Register, store: Label) -> Label {
+    emitter.cold(move |emitter| {
+        emitter.asm().constant(index, 0);
+        emitter.asm().jump(store);
+    })
 }
 
 /// Hands the operand indices to the helper and comes back to `retry` with what it makes of them.
@@ -148,10 +170,10 @@ fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Labe
 pub(super) fn vectors_for(format: Format, place: Place) -> usize {
     match place {
         Place::Register(offset) if (shadow::VECTOR..shadow::X87).contains(&offset) => {
-            let within = offset % shadow::VECTOR_BYTES;
+            let (number, within) = ((offset - shadow::VECTOR) / shadow::VECTOR_BYTES, offset % shadow::VECTOR_BYTES);
             match format {
                 Format::Binary32 if !within.is_multiple_of(16) => 2,
-                _ if within >= 16 => 1,
+                _ if within >= 16 || number >= 16 => 1,
                 _ => 0,
             }
         }
@@ -180,6 +202,10 @@ pub(super) fn store_value(
             let within = offset % shadow::VECTOR_BYTES;
             store_lane(emitter, number, within, format, to);
         }
+        Place::Register(offset) if offset >= shadow::OPERAND => {
+            load(emitter, scratch, fetched(offset), bytes);
+            store(emitter, to, scratch, bytes);
+        }
         // General registers and temporaries carry no operand values that a rule needs.
         Place::Register(_) => {}
     }
@@ -189,7 +215,14 @@ pub(super) fn store_value(
 fn store_lane(emitter: &mut Emitter<'_>, number: usize, within: u16, format: Format, to: MemoryOperand) {
     let avx = registers::has_avx();
     let mut register = registers::xmm(number);
-    if within >= 16 {
+    if within >= 32 || number >= 16 {
+        // Only AVX-512 code has values there.
+        let lane = emitter.scratch_vector(0);
+        let code = Code::EVEX_Vextractf32x4_xmmm128_k1z_zmm_imm8;
+        let extract = Instruction::with3(code, lane, registers::zmm(number), i32::from(within / 16));
+        emitter.asm().push(&extract.expect("vextractf32x4 takes registers and a constant"));
+        register = lane;
+    } else if within >= 16 {
         // Only AVX code has values there.
         let upper = emitter.scratch_vector(0);
         let extract = Instruction::with3(Code::VEX_Vextractf128_xmmm128_ymm_imm8, upper, registers::ymm(number), 1);
@@ -221,24 +254,37 @@ fn store_lane(emitter: &mut Emitter<'_>, number: usize, within: u16, format: For
 }
 
 /// A conversion between formats has derivative 1: the index stays, its form changes.
-pub(super) fn convert(emitter: &mut Emitter<'_>, index: usize, to: Format, target: Place, source: Place) {
+pub(super) fn convert(
+    emitter: &mut Emitter<'_>,
+    index: usize,
+    to: Format,
+    target: Place,
+    source: Place,
+    mask: Option<Mask>,
+) {
     emitter.save_flags(index);
     let (register, other) = (emitter.scratch(0), emitter.scratch(1));
+    let (done, finished) = (emitter.asm().label(), emitter.asm().label());
+    if let Some(mask) = mask {
+        let otherwise = if mask.zeroing { unselected(emitter, register, done) } else { finished };
+        unless_selected(emitter, mask, otherwise);
+    }
     let from = shadow_of(emitter, index, source);
     let target = shadow_of(emitter, index, target);
     match to {
         Format::Binary64 => {
             load(emitter, register, from, 4);
             tag(emitter, register, other);
-            store(emitter, target, register, 8);
         }
         Format::Binary32 => {
             load(emitter, register, from, 8);
             untag(emitter, register);
             check_narrow(emitter, register);
-            store(emitter, target, register, 4);
         }
     }
+    emitter.asm().bind(done);
+    store(emitter, target, register, to.bytes());
+    emitter.asm().bind(finished);
 }
 
 /// Gives a non-zero index in `register` the tag of binary64.

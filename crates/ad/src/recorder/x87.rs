@@ -125,8 +125,8 @@ fn rounds(session: &Session, call: &X87Call, indices: [u64; 2]) -> bool {
 pub(super) fn emit_move(emitter: &mut Emitter<'_>, index: usize, X87Move { target, source }: X87Move) {
     emitter.save_flags(index);
     match (source.format, target.format) {
-        (X87Format::Binary32, _) => real::convert(emitter, index, Format::Binary64, target.place, source.place),
-        (_, X87Format::Binary32) => real::convert(emitter, index, Format::Binary32, target.place, source.place),
+        (X87Format::Binary32, _) => real::convert(emitter, index, Format::Binary64, target.place, source.place, None),
+        (_, X87Format::Binary32) => real::convert(emitter, index, Format::Binary32, target.place, source.place, None),
         (X87Format::Extended, X87Format::Extended) if source.place.is_memory() => {
             load(emitter, index, target.place, source.place);
         }

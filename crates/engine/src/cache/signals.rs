@@ -109,10 +109,8 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
         (*context).version = block.key.1;
         save_vectors(context, machine.fpregs.cast::<u8>());
         (*context).complete_image = 1;
-        if entry.vectors {
-            for (k, &vector) in block.vector_scratch.iter().enumerate() {
-                restore_spilled_vector(context, k, usize::from(vector));
-            }
+        for (k, &vector) in block.vector_scratch.iter().enumerate().filter(|(k, _)| entry.vectors & (1 << k) != 0) {
+            restore_spilled_vector(context, k, usize::from(vector));
         }
         if let Some(mask) = entry.mask {
             restore_mask(context, usize::from(mask));

@@ -21,8 +21,8 @@ use crate::tool::{Tool, Version};
 pub(super) struct State {
     /// General registers whose application value is in `context.spill`.
     pub(super) spilled: u16,
-    /// Whether the reserved vector registers are in use.
-    pub(super) vectors: bool,
+    /// Scratch vector registers in use: bit k for slot k of `context.vector_spill`.
+    pub(super) vectors: u8,
     /// Whether the application's flags are in `context.saved_flags`.
     pub(super) flags_saved: bool,
     /// A spilled register that belongs to one instruction only (its address), not to the whole block.
@@ -39,7 +39,8 @@ pub(crate) struct Recovery {
     pub offset: u32,
     pub address: u64,
     pub spilled: u16,
-    pub vectors: bool,
+    /// Bit k: slot k of `context.vector_spill` holds the application's value.
+    pub vectors: u8,
     pub flags_saved: bool,
     /// Number of the mask register that `context.mask_spill` holds.
     pub mask: Option<u8>,
@@ -50,7 +51,7 @@ pub(crate) struct Translation {
     pub code: Vec<u8>,
     pub exits: Vec<Exit>,
     pub recovery: Vec<Recovery>,
-    /// Vector registers that `context.vector_spill` holds while `Recovery::vectors` is set.
+    /// The vector registers that belong to the slots of `context.vector_spill`; see `Recovery::vectors`.
     pub vector_scratch: Vec<u8>,
     /// The inlined look-up of an indirect branch.
     pub lookup: Option<LookupSite>,
@@ -183,10 +184,60 @@ impl<'a> Emitter<'a> {
             self.asm.store(spill_slot(register), register);
             self.state.spilled |= 1 << register.number();
         }
-        for (k, vector) in self.scratch_vector.clone().into_iter().enumerate() {
+        self.state.vectors = ((1u16 << self.scratch_vector.len()) - 1) as u8;
+        self.save_vectors();
+        self.note_state();
+    }
+
+    /// Stores the scratch vector registers in use.
+    pub(super) fn save_vectors(&mut self) {
+        for (k, vector) in self.vectors_in_use() {
             trampolines::store_vector(&mut self.asm, vector_slot(k), vector);
         }
-        self.state.vectors = !self.scratch_vector.is_empty();
+    }
+
+    /// Slots and registers.
+    fn vectors_in_use(&self) -> Vec<(usize, u8)> {
+        let used = self.state.vectors;
+        self.scratch_vector.iter().copied().enumerate().filter(|(k, _)| used & (1 << k) != 0).collect()
+    }
+
+    /// Borrows vector registers (given in their XMM forms) that instruction `index` does not use, in code without reserved ones, until
+    /// [`Emitter::return_vectors`].
+    pub fn borrow_vectors(&mut self, index: usize, count: usize) -> Vec<Register> {
+        debug_assert_eq!(self.state.vectors, 0);
+        let used = RegisterSet::of(&self.block.instructions()[index]);
+        let mut borrowed = Vec::new();
+        for number in used.free_vector().map(|number| number as u8) {
+            let known = self.scratch_vector.iter().position(|&other| other == number);
+            // An instruction has at most four vector registers: the eight slots suffice for any three others.
+            let slot = match known {
+                None if self.scratch_vector.len() < VECTOR_SLOTS => {
+                    self.scratch_vector.push(number);
+                    self.scratch_vector.len() - 1
+                }
+                None => continue,
+                Some(slot) => slot,
+            };
+            if borrowed.len() < count {
+                self.state.vectors |= 1 << slot;
+                borrowed.push(registers::xmm(number.into()));
+            }
+            if borrowed.len() == count {
+                break;
+            }
+        }
+        self.save_vectors();
+        self.note_state();
+        borrowed
+    }
+
+    /// Gives back what [`Emitter::borrow_vectors`] has borrowed.
+    pub fn return_vectors(&mut self) {
+        for (k, vector) in self.vectors_in_use() {
+            trampolines::load_vector(&mut self.asm, vector, vector_slot(k));
+        }
+        self.state.vectors = 0;
         self.note_state();
     }
 
@@ -207,10 +258,8 @@ impl<'a> Emitter<'a> {
                 self.asm.load(register, spill_slot(register));
             }
         }
-        if self.state.vectors {
-            for (k, vector) in self.scratch_vector.clone().into_iter().enumerate() {
-                trampolines::load_vector(&mut self.asm, vector, vector_slot(k));
-            }
+        for (k, vector) in self.vectors_in_use() {
+            trampolines::load_vector(&mut self.asm, vector, vector_slot(k));
         }
     }
 
@@ -460,6 +509,9 @@ pub(super) fn spill_slot(register: Register) -> MemoryOperand {
     let number = general_number(register).expect("only general registers are spilled here");
     context_memory(offset_of!(Context, spill) + 8 * number)
 }
+
+/// Slots of `context.vector_spill`.
+const VECTOR_SLOTS: usize = 8;
 
 fn mask_slot() -> MemoryOperand {
     context_memory(offset_of!(Context, mask_spill))

@@ -7,7 +7,7 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use super::assembler::{Condition, Label};
 use super::block::{Emulated, Fault};
 use super::client_request::Request;
-use super::emitter::{Emitter, aside, spill_slot, vector_slot};
+use super::emitter::{Emitter, aside, spill_slot};
 use super::operand::{self, context_memory};
 use super::trampolines;
 use crate::context::Context;
@@ -187,11 +187,7 @@ impl<'a> Emitter<'a> {
             }
         }
         self.load_distances();
-        if self.state.vectors {
-            for (k, vector) in self.scratch_vector.clone().into_iter().enumerate() {
-                trampolines::store_vector(&mut self.asm, vector_slot(k), vector);
-            }
-        }
+        self.save_vectors();
         if let Some(register) = self.state.temporary {
             self.asm.store(spill_slot(register), register);
         }

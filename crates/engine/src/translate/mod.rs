@@ -24,7 +24,7 @@ pub use liveness::STATUS_FLAGS;
 pub(crate) use liveness::flags_overwritten;
 pub use null::NullTool;
 pub use operand::{context_indexed, context_memory, memory, replace_memory};
-pub use vector_state::{XsaveLayout, xsave_layout};
+pub use vector_state::{XsaveLayout, xsave_layout, xsave_offset};
 
 pub(crate) use emitter::{LookupSite, Recovery, translate};
 pub(crate) use exits::{Exit, ExitKind};

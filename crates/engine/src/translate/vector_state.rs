@@ -38,11 +38,52 @@ pub struct XsaveLayout {
 pub fn xsave_layout() -> &'static XsaveLayout {
     static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
     LAYOUT.get_or_init(|| {
-        // SAFETY: cpuid is available on every amd64 processor.
-        #[allow(unused_unsafe)]
-        let offset = |component| unsafe { __cpuid_count(0xd, component) }.ebx as usize;
+        let offset = |component| xsave_offset(component, None);
         XsaveLayout { ymm_high: offset(2), masks: offset(5), zmm_high: offset(6), upper_zmm: offset(7) }
     })
+}
+
+/// Extended components that programs can save, up to AMX.
+const COMPONENTS: usize = 20;
+
+/// An extended component as CPUID leaf 0xd describes it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Component {
+    /// Offset in the standard format.
+    offset: usize,
+    bytes: usize,
+    /// Whether it is aligned to 64 bytes in the compacted format.
+    aligned: bool,
+}
+
+/// CPUID is slow on virtual machines.
+fn components() -> &'static [Component; COMPONENTS] {
+    static TABLE: OnceLock<[Component; COMPONENTS]> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        const ALIGNED: u32 = 1 << 1;
+        // SAFETY: cpuid is available on every amd64 processor.
+        #[allow(unused_unsafe)]
+        let leaf = |component| unsafe { __cpuid_count(0xd, component as u32) };
+        let supported = leaf(0).eax;
+        std::array::from_fn(|number| match leaf(number) {
+            leaf if number >= 2 && supported & 1 << number != 0 => {
+                Component { offset: leaf.ebx as usize, bytes: leaf.eax as usize, aligned: leaf.ecx & ALIGNED != 0 }
+            }
+            _ => Component::default(),
+        })
+    })
+}
+
+/// Offset of an extended component (2 to 7) in an XSAVE image: of the standard format, or of the compacted one with these components. 0 in the standard
+/// format for one that the processor does not have.
+pub fn xsave_offset(component: usize, compacted: Option<u64>) -> usize {
+    const EXTENDED: usize = 576;
+    let table = components();
+    let Some(present) = compacted else { return table[component].offset };
+    let start = |end: usize, component: &Component| if component.aligned { end.next_multiple_of(64) } else { end };
+    let before = (2..component).filter(|&other| present & 1 << other != 0).map(|other| &table[other]);
+    let end = before.fold(EXTENDED, |end, other| start(end, other) + other.bytes);
+    start(end, &table[component])
 }
 
 /// Stores XMM or YMM registers and MXCSR.
