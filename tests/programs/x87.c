@@ -1,6 +1,7 @@
 /* Formulas that exercise x87 and MMX: operations, deep stacks, saved and restored states, bits of numbers in memory, signals, jumps.
  *
- * Each formula has two inputs and one output of its own. `x87` declares and evaluates all of them, `x87 NAME` one. `x87 --reference` prints
+ * Each formula has two inputs and one output of its own. `x87` declares and evaluates all of them, `x87 NAME` one, and prints value and
+ * exception flags. `x87 --reference` prints
  * the value and the derivatives with respect to both inputs, as difference quotients in long double. `x87 --dot` gives each input the dot value 1
  * and prints those of the outputs.
  */
@@ -319,6 +320,7 @@ static long double quotient(size_t k, int input) {
 
 int main(int argc, char **argv) {
   const int reference = argc > 1 && strcmp(argv[1], "--reference") == 0, dots = argc > 1 && strcmp(argv[1], "--dot") == 0;
+  uint16_t status;
   size_t k;
   for (k = 0; k < sizeof table / sizeof *table; k++) {
     REAL x[2], y, dot = 1;
@@ -332,7 +334,9 @@ int main(int argc, char **argv) {
       DG_INPUTF(x[0]);
       DG_INPUTF(x[1]);
     }
+    __asm__ volatile("fnclex");
     y = table[k].function(x);
+    __asm__ volatile("fnstsw %0" : "=m"(status));
     if (dots) {
       dot = 0;
       DG_GET_DOTVALUE(&y, &dot, sizeof dot);
@@ -340,6 +344,7 @@ int main(int argc, char **argv) {
       DG_OUTPUTF(y);
     }
     printf("%s %.17Lg", table[k].name, (long double)y);
+    if (!reference && !dots) printf(" %d", status & 0x7f);
     if (reference) printf(" %.17Lg %.17Lg", quotient(k, 0), quotient(k, 1));
     if (dots) printf(" %.17Lg", (long double)dot);
     printf("\n");

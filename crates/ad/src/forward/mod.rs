@@ -24,7 +24,6 @@ use crate::instrument::{
 };
 use crate::ir::{BitOperation, Effect, Format, Place, Span};
 use crate::shadow;
-use crate::x87::Session;
 use constants::Constants;
 use real::Group;
 use registers::Registers;
@@ -152,8 +151,8 @@ impl Mode for DotValues {
         bits::dot(thread, lane, operation)
     }
 
-    fn x87(thread: &mut Thread<'_>, session: &Session, call: &X87Call) {
-        x87::compute(thread, session, call);
+    fn x87(thread: &mut Thread<'_>, call: &X87Call) {
+        x87::compute(thread, call);
     }
 
     fn x87_move_inline(emitter: &mut Emitter<'_>, index: usize, moved: X87Move) -> bool {

@@ -4,8 +4,8 @@ use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::Emitter;
 
 use crate::instrument::{Shadow as Shadows, Thread, X87Call, X87Move, layers, load, read_shadow, store, write_shadow};
-use crate::ir::{X87Format, X87Operand, X87Operation};
-use crate::x87::{self, Extended, ExtendedShadow, Session, Shadow};
+use crate::ir::{X87Format, X87Operand};
+use crate::x87::{Extended, ExtendedShadow, Session, Shadow};
 
 use super::DotValues;
 
@@ -21,19 +21,19 @@ impl ExtendedShadow for DotValues {
 }
 
 /// Computes the dot values of an operation's result.
-pub(super) fn compute(thread: &mut Thread<'_>, session: &Session, call: &X87Call) {
+pub(super) fn compute(thread: &mut Thread<'_>, call: &X87Call) {
     let suspended = thread.fields().disabled != 0;
-    let partials = call.operation.partials(session, call.values[0], call.values[1]);
-    let target = X87Operand { place: call.target.place, format: X87Format::Extended };
+    let partials = call.partials(thread);
+    let target = X87Operand { place: call.target, format: X87Format::Extended };
     for layer in layers() {
-        let dots = call
-            .operands
-            .map(|operand| operand.map_or(Extended::ZERO, |operand| dot(thread, layer, operand, call.address)));
-        let dot = if suspended || rounds(session, call, dots) {
+        let operand =
+            |operand: Option<X87Operand>| operand.map_or(Extended::ZERO, |a| dot(thread, layer, a, call.address));
+        let dots = call.operands.map(operand);
+        let dot = if suspended || call.rounds(thread, dots.map(Extended::is_zero)) {
             Extended::ZERO
         } else {
-            let [first, second] = [0, 1].map(|k| term(session, dots[k], partials[k]));
-            session.add(first, second)
+            let [first, second] = [0, 1].map(|k| term(&call.session, dots[k], partials[k]));
+            call.session.add(first, second)
         };
         set_dot(thread, layer, target, call.address, dot);
     }
@@ -42,12 +42,6 @@ pub(super) fn compute(thread: &mut Thread<'_>, session: &Session, call: &X87Call
 /// A dot value of zero contributes zero, whatever the partial derivative is.
 fn term(session: &Session, dot: Extended, partial: Extended) -> Extended {
     if dot.is_zero() { Extended::ZERO } else { session.multiply(dot, partial) }
-}
-
-/// Whether a rounding constant is added.
-fn rounds(session: &Session, call: &X87Call, dots: [Extended; 2]) -> bool {
-    let is_sum = matches!(call.operation, X87Operation::Add | X87Operation::Subtract);
-    is_sum && (0..2).any(|k| dots[k].is_zero() && x87::is_rounding_constant(call.values[k], session.control()))
 }
 
 /// A load or store in another format.

@@ -30,7 +30,7 @@ use crate::bit_tricks::Lane;
 use crate::ir::{BitOperation, Place, Span};
 use crate::math::{self, intercept};
 use crate::shadow;
-use crate::x87::{ExtendedShadow, Session};
+use crate::x87::ExtendedShadow;
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
 pub(crate) use layout::{
@@ -109,7 +109,7 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64;
 
     /// Gives the target of an x87 operation its shadow.
-    fn x87(thread: &mut Thread<'_>, session: &Session, call: &X87Call);
+    fn x87(thread: &mut Thread<'_>, call: &X87Call);
 
     /// Emits a load or store of an x87 register, or returns `false`: then [`Mode::x87_move`] is called if the source is active. Three general
     /// registers are free; the instruction has been executed, but the stack has not moved behind a store.

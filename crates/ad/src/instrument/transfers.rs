@@ -167,10 +167,13 @@ fn save_x87<M: Mode>(context: &mut Context, area: u64, distance: u64) {
     for layer in layers() {
         let shadows: [x87::Shadow; 8] = std::array::from_fn(|number| x87::shadow_of(&thread, layer, number));
         let is_active = shadows != [x87::Shadow::default(); 8];
-        let values = if is_active { x87::values(thread.context()) } else { Default::default() };
-        for (number, (value, shadow)) in (0..).zip(values.into_iter().zip(shadows)) {
-            let shadow = if is_active { M::stored(thread.context_mut(), value, shadow) } else { shadow };
-            shadow_address::write_layer(layer, area + distance * number, &shadow);
+        let state = is_active.then(|| x87::State::of(thread.context()));
+        for (number, shadow) in shadows.into_iter().enumerate() {
+            let shadow = match &state {
+                Some(state) => M::stored(thread.context_mut(), state.value(number), shadow),
+                None => shadow,
+            };
+            shadow_address::write_layer(layer, area + distance * number as u64, &shadow);
         }
     }
 }

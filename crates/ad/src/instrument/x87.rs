@@ -1,5 +1,7 @@
 //! x87: operations are tested inline and computed by a helper if an operand is active; the stack of shadow registers moves inline.
 
+use std::cell::OnceCell;
+
 use derivgrind_engine::context::Context;
 use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
@@ -7,7 +9,7 @@ use iced_x86::{Code, ConditionCode, Instruction};
 
 use crate::ir::{Place, Span, StackChange, X87Format, X87Operand, X87Operation};
 use crate::shadow;
-use crate::x87::{self, Extended, Session};
+use crate::x87::{self, Extended, Session, State};
 
 use super::active::any_active;
 use super::layout::{file, layers};
@@ -19,13 +21,74 @@ pub(crate) struct X87Call {
     /// The operation.
     pub operation: X87Operation,
     /// Where its result's shadow goes.
-    pub target: Span,
+    pub target: Place,
     /// The operands.
     pub operands: [Option<X87Operand>; 2],
-    /// Their values; zero for one that does not exist.
-    pub values: [Extended; 2],
     /// Address of the memory operand, if there is one.
     pub address: u64,
+    /// Arithmetic.
+    pub session: Session,
+    /// The program's registers, if they have been looked at.
+    state: OnceCell<State>,
+}
+
+impl X87Call {
+    fn new(
+        operation: X87Operation,
+        target: Place,
+        operands: [Option<X87Operand>; 2],
+        instruction: &Instruction,
+        context: &Context,
+    ) -> X87Call {
+        let in_memory = operands.iter().flatten().any(|operand| operand.place.is_memory());
+        let address = if in_memory { operand_address(instruction, context).unwrap_or(0) } else { 0 };
+        X87Call { operation, target, operands, address, session: Session::begin(), state: OnceCell::new() }
+    }
+
+    /// The program's x87 registers. Not to be called for the first time after arithmetic.
+    pub fn state(&self, thread: &Thread<'_>) -> &State {
+        self.state.get_or_init(|| State::of(thread.context()))
+    }
+
+    /// The values of the operands, widened; zero for one that does not exist.
+    pub fn values(&self, thread: &Thread<'_>) -> [Extended; 2] {
+        self.operands.map(|operand| operand.map_or(Extended::ZERO, |operand| self.value(thread, operand)))
+    }
+
+    /// Memory that cannot be read raises its fault in the instruction itself.
+    fn value(&self, thread: &Thread<'_>, operand: X87Operand) -> Extended {
+        let address = match operand.place {
+            Place::Register(offset) => return self.state(thread).value(usize::from((offset - shadow::X87) / 16)),
+            Place::Memory { offset, .. } => self.address.wrapping_add_signed(offset.into()),
+        };
+        match operand.format {
+            X87Format::Binary32 => user::read(address).map(|bits| Extended::from_f32(f32::from_bits(bits))),
+            X87Format::Binary64 => user::read(address).map(|bits| Extended::from_f64(f64::from_bits(bits))),
+            X87Format::Extended => user::read(address).map(Extended::from_bytes),
+            X87Format::Integer16 => {
+                user::read(address).map(|bytes| Extended::from_i32(i16::from_le_bytes(bytes).into()))
+            }
+            X87Format::Integer32 => user::read(address).map(Extended::from_i32),
+        }
+        .unwrap_or(Extended::NAN)
+    }
+
+    /// Partial derivatives with respect to the operands.
+    pub fn partials(&self, thread: &Thread<'_>) -> [Extended; 2] {
+        let [a, b] = self.values(thread);
+        self.operation.partials(&self.session, a, b)
+    }
+
+    /// Whether the operation rounds: it adds or subtracts a constant that is as large as that needs. Bit k of `passive` says whether operand k is passive.
+    pub fn rounds(&self, thread: &Thread<'_>, passive: [bool; 2]) -> bool {
+        let is_sum = matches!(self.operation, X87Operation::Add | X87Operation::Subtract);
+        if !is_sum || passive == [false, false] {
+            return false;
+        }
+        let control = self.state(thread).control();
+        let is_constant = |value: Extended| x87::is_rounding_constant(value, control);
+        self.values(thread).into_iter().zip(passive).any(|(value, passive)| passive && is_constant(value))
+    }
 }
 
 /// A load or store of an x87 register whose source is active.
@@ -192,31 +255,9 @@ fn real_helper<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `emit_real` pairs this helper with its site.
     let site = unsafe { site::<Real>(payload) };
     let Real { operation, target, a, b } = site.what;
-    let address = operand_address(&site.instruction, context).unwrap_or(0);
-    let session = Session::begin();
-    let registers = session.values();
-    let operands = [Some(a), b];
-    let values = operands.map(|operand| operand.map_or(Extended::ZERO, |operand| value(operand, &registers, address)));
-    let target = Span::new(target, X87Format::Extended.bytes());
-    M::x87(&mut Thread::new(context), &session, &X87Call { operation, target, operands, values, address });
+    let call = X87Call::new(operation, target, [Some(a), b], &site.instruction, context);
+    M::x87(&mut Thread::new(context), &call);
     HelperNext::Resume
-}
-
-/// The value of an operand, widened. Memory that cannot be read raises its fault in the instruction itself.
-fn value(operand: X87Operand, registers: &[Extended; 8], address: u64) -> Extended {
-    let at = |offset: i16| address.wrapping_add_signed(offset.into());
-    let address = match operand.place {
-        Place::Register(offset) => return registers[usize::from((offset - shadow::X87) / 16 % 8)],
-        Place::Memory { offset, .. } => at(offset),
-    };
-    match operand.format {
-        X87Format::Binary32 => user::read(address).map(|bits| Extended::from_f32(f32::from_bits(bits))),
-        X87Format::Binary64 => user::read(address).map(|bits| Extended::from_f64(f64::from_bits(bits))),
-        X87Format::Extended => user::read(address).map(Extended::from_bytes),
-        X87Format::Integer16 => user::read(address).map(|bytes| Extended::from_i32(i16::from_le_bytes(bytes).into())),
-        X87Format::Integer32 => user::read(address).map(Extended::from_i32),
-    }
-    .unwrap_or(Extended::NAN)
 }
 
 fn move_helper<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
@@ -232,40 +273,40 @@ fn stack_helper<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     let site = unsafe { site::<StackChange>(payload) };
     match site.what {
         StackChange::ToMmx => {
-            let top = x87::top(context);
+            let top = State::of(context).top();
             rotate(context, top);
         }
         StackChange::LoadEnvironment(status) => {
             let address = operand_address(&site.instruction, context).unwrap_or(0);
             if let Ok(status) = user::read::<[u8; 2]>(address.wrapping_add(status.into())) {
-                let (old, new) = (x87::top(context), usize::from(status[1] >> 3 & 7));
+                let (old, new) = (State::of(context).top(), usize::from(status[1] >> 3 & 7));
                 // Registers stay: the one that is ST(k) now becomes ST(k + old - new).
                 rotate(context, old + 8 - new);
             }
         }
-        StackChange::SineCosine => trigonometric::<M>(context, X87Operation::Sine, Some(X87Operation::Cosine)),
-        StackChange::Tangent => trigonometric::<M>(context, X87Operation::Tangent, None),
+        StackChange::SineCosine => {
+            trigonometric::<M>(context, &site.instruction, X87Operation::Sine, Some(X87Operation::Cosine));
+        }
+        StackChange::Tangent => trigonometric::<M>(context, &site.instruction, X87Operation::Tangent, None),
     }
     HelperNext::Resume
 }
 
 /// The first operation's result replaces ST(0), the second one's (or a constant) is pushed, unless the operand is out of range.
-fn trigonometric<M: Mode>(context: &mut Context, replaced: X87Operation, pushed: Option<X87Operation>) {
-    let session = Session::begin();
-    let operand = X87Operand::register(0);
-    let value = session.values()[0];
-    if !x87::in_range(&session, value) {
+fn trigonometric<M: Mode>(
+    context: &mut Context,
+    instruction: &Instruction,
+    replaced: X87Operation,
+    pushed: Option<X87Operation>,
+) {
+    let value = State::of(context).value(0);
+    if !x87::in_range(&Session::begin(), value) {
         return;
     }
+    let operand = X87Operand::register(0);
     let mut compute = |operation, target| {
-        let call = X87Call {
-            operation,
-            target: Span::new(target, X87Format::Extended.bytes()),
-            operands: [Some(operand), None],
-            values: [value, Extended::ZERO],
-            address: 0,
-        };
-        M::x87(&mut Thread::new(context), &session, &call);
+        let call = X87Call::new(operation, target, [Some(operand), None], instruction, context);
+        M::x87(&mut Thread::new(context), &call);
     };
     // What is pushed goes where the register that becomes ST(0) is now.
     let next = X87Operand::register(7).place;
@@ -289,5 +330,5 @@ fn rotate(context: &mut Context, by: usize) {
 
 /// The value of MMX register `number`, as a span of the shadow register file names it.
 pub(super) fn mmx_value(context: &Context, offset: u16) -> [u8; 8] {
-    x87::mmx_value(context, usize::from((offset - shadow::X87) / 16)).to_le_bytes()
+    State::of(context).mmx(usize::from((offset - shadow::X87) / 16)).to_le_bytes()
 }

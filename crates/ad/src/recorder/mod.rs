@@ -23,7 +23,6 @@ use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
 use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::shadow::WIDE_TAG;
-use crate::x87::Session;
 
 use state::TapeThread;
 
@@ -109,8 +108,8 @@ impl Mode for Recording {
         }
     }
 
-    fn x87(thread: &mut Thread<'_>, session: &Session, call: &X87Call) {
-        x87::record(thread, session, call);
+    fn x87(thread: &mut Thread<'_>, call: &X87Call) {
+        x87::record(thread, call);
     }
 
     fn x87_move_inline(emitter: &mut Emitter<'_>, index: usize, moved: X87Move) -> bool {

@@ -11,12 +11,10 @@ use derivgrind_engine::translate::{Condition, Emitter, HelperNext, memory};
 use derivgrind_tape::Operation;
 use iced_x86::{Code, Instruction, Register};
 
-use crate::instrument::{
-    Thread, X87Call, X87Move, lost_at, operand_address, read_shadow, shadow_of, value_in_memory, write_shadow,
-};
-use crate::ir::{Format, Place, X87Format, X87Operation};
+use crate::instrument::{Thread, X87Call, X87Move, lost_at, operand_address, read_shadow, shadow_of, value_in_memory};
+use crate::ir::{Format, Place, X87Format, X87Operand, X87Operation};
 use crate::shadow::{INDEX_BITS, WIDE_TAG};
-use crate::x87::{self, Extended, ExtendedShadow, Session, Shadow};
+use crate::x87::{self, Extended, ExtendedShadow, Shadow};
 
 use super::state::TapeThread;
 use super::{Recording, errors, real};
@@ -84,41 +82,46 @@ pub(super) fn of_index(index: u64) -> Shadow {
 }
 
 /// Records an operation.
-pub(super) fn record(thread: &mut Thread<'_>, session: &Session, call: &X87Call) {
-    let indices = call.operands.map(|operand| {
-        let span = operand.and_then(crate::ir::X87Operand::real);
-        span.map_or(0, |span| read_shadow(thread, 0, span, call.address)[0] & INDEX_BITS)
-    });
-    let index = index_of_result(thread, session, call, indices);
-    let mut shadow = [0; 4];
-    shadow[0] = word(of_index(index));
-    write_shadow(thread, 0, call.target, call.address, &shadow);
+pub(super) fn record(thread: &mut Thread<'_>, call: &X87Call) {
+    let indices =
+        call.operands.map(|operand| operand.map_or(0, |operand| index_of_operand(thread, operand, call.address)));
+    let index = index_of_result(thread, call, indices);
+    if let Place::Register(offset) = call.target {
+        thread.shadow_file_mut(0, offset, Extended::BYTES).copy_from_slice(&of_index(index));
+    }
 }
 
-fn index_of_result(thread: &mut Thread<'_>, session: &Session, call: &X87Call, indices: [u64; 2]) -> u64 {
-    if thread.fields().disabled != 0 || rounds(session, call, indices) {
+fn index_of_operand(thread: &Thread<'_>, operand: X87Operand, address: u64) -> u64 {
+    match (operand.place, operand.real()) {
+        (_, None) => 0,
+        (Place::Register(offset), _) => {
+            let word = thread.shadow_file(0, offset, 8).try_into().expect("eight bytes");
+            u64::from_le_bytes(word) & INDEX_BITS
+        }
+        (Place::Memory { .. }, Some(span)) => read_shadow(thread, 0, span, address)[0] & INDEX_BITS,
+    }
+}
+
+fn index_of_result(thread: &mut Thread<'_>, call: &X87Call, indices: [u64; 2]) -> u64 {
+    if thread.fields().disabled != 0 || call.rounds(thread, indices.map(|index| index == 0)) {
         return 0;
     }
-    let partials = call.operation.partials(session, call.values[0], call.values[1]).map(Extended::to_f64);
+    let mut record = |operation, values| thread.record(operation, Format::Binary64, indices, values);
+    match (call.operation, indices) {
+        (X87Operation::Add, [index, 0] | [0, index]) | (X87Operation::Subtract, [index, 0]) => return index,
+        (X87Operation::Add, _) => return record(Operation::Add, [0.0; 2]),
+        (X87Operation::Subtract, _) => return record(Operation::Sub, [0.0; 2]),
+        (X87Operation::Negate, _) => return record(Operation::Negate, [0.0; 2]),
+        _ => {}
+    }
+    let partials = call.partials(thread).map(Extended::to_f64);
     // A partial derivative of 0 is no dependence.
-    let terms: [(u64, f64); 2] = [0, 1].map(|k| if partials[k] == 0.0 { (0, 0.0) } else { (indices[k], partials[k]) });
-    let mut record = |operation, operands, values| thread.record(operation, Format::Binary64, operands, values);
-    match terms {
+    match [0, 1].map(|k| if partials[k] == 0.0 { (0, 0.0) } else { (indices[k], partials[k]) }) {
         [(0, _), (0, _)] => 0,
         [(index, 1.0), (0, _)] | [(0, _), (index, 1.0)] => index,
-        [(first, 1.0), (second, 1.0)] => record(Operation::Add, [first, second], [0.0, 0.0]),
-        [(first, 1.0), (second, -1.0)] => record(Operation::Sub, [first, second], [0.0, 0.0]),
-        [(index, partial), (0, _)] | [(0, _), (index, partial)] => {
-            record(Operation::Partials, [index, 0], [partial, 0.0])
-        }
-        [(first, a), (second, b)] => record(Operation::Partials, [first, second], [a, b]),
+        [(0, _), (index, partial)] => thread.record(Operation::Partials, Format::Binary64, [index, 0], [partial, 0.0]),
+        [(first, a), (second, b)] => thread.record(Operation::Partials, Format::Binary64, [first, second], [a, b]),
     }
-}
-
-/// Whether a rounding constant is added.
-fn rounds(session: &Session, call: &X87Call, indices: [u64; 2]) -> bool {
-    let is_sum = matches!(call.operation, X87Operation::Add | X87Operation::Subtract);
-    is_sum && (0..2).any(|k| indices[k] == 0 && x87::is_rounding_constant(call.values[k], session.control()))
 }
 
 /// Emits a load or store: all are inline, apart from exceptions.

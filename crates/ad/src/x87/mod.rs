@@ -10,9 +10,10 @@ mod extended;
 mod rules;
 mod session;
 mod shadows;
+mod software;
 
 pub use extended::Extended;
 pub use rules::{Operation, in_range, is_rounding_constant, ratio};
 pub use session::Session;
-pub use shadows::{ExtendedShadow, Shadow};
-pub(crate) use shadows::{argument, mmx_value, set_result, set_shadow, shadow_of, top, values};
+pub use shadows::{ExtendedShadow, Shadow, State};
+pub(crate) use shadows::{argument, set_result, set_shadow, shadow_of};

@@ -1,59 +1,62 @@
 //! Computation in 80 bits beside the program's own.
 
 use std::arch::asm;
+use std::cell::{Cell, UnsafeCell};
 
-use super::Extended;
+use super::{Extended, software};
 
 /// What `fnsave` stores in 64-bit code (Intel SDM volume 1, figure 8-9).
 #[repr(C, align(16))]
 struct Image([u8; 108]);
 
-const CONTROL: usize = 0;
-const STATUS: usize = 4;
-const REGISTERS: usize = 28;
-
-/// While it lives, the processor's x87 unit is ours: initialised, with round-to-nearest, 64-bit significands and all exceptions masked. When
-/// it is dropped the program finds all of its state again: registers, tags, control word, status word with flags and TOP.
+/// Arithmetic in 80 bits, rounded to nearest, with all exceptions masked, of which the program sees nothing.
+///
+/// What is not done by integer arithmetic is done by the processor's x87 unit: from the first such operation on until the session is dropped the unit is
+/// ours. Then the program finds all of its state again: registers, tags, control word, status word with flags and TOP. Meanwhile nobody else may
+/// look at it.
 pub struct Session {
-    image: Image,
+    /// The program's state, once the unit is ours.
+    image: UnsafeCell<Image>,
+    is_ours: Cell<bool>,
 }
 
 impl Session {
-    /// Puts the program's state aside.
+    /// A session that has not touched the x87 unit yet.
     pub fn begin() -> Session {
-        let mut image = Image([0; 108]);
-        // SAFETY: stores 108 bytes to a buffer of that size and initialises the unit, which no Rust code relies on.
-        unsafe { asm!("fnsave [{}]", in(reg) &raw mut image.0, options(nostack, preserves_flags)) };
-        Session { image }
+        Session { image: UnsafeCell::new(Image([0; 108])), is_ours: Cell::new(false) }
     }
 
-    /// The program's ST(0) to ST(7). What empty registers hold has no meaning.
-    pub fn values(&self) -> [Extended; 8] {
-        std::array::from_fn(|number| {
-            let bytes = &self.image.0[REGISTERS + Extended::BYTES * number..][..Extended::BYTES];
-            Extended::from_bytes(bytes.try_into().expect("ten bytes"))
-        })
+    /// Puts the program's state aside.
+    fn take(&self) {
+        if !self.is_ours.replace(true) {
+            // SAFETY: stores 108 bytes to a buffer of that size, of which there are no references, and initialises the unit, which no Rust code
+            // relies on.
+            unsafe { asm!("fnsave [{}]", in(reg) self.image.get(), options(nostack, preserves_flags)) };
+        }
     }
 
-    /// The program's control word.
-    pub fn control(&self) -> u16 {
-        self.word(CONTROL)
+    /// `a + b`
+    pub fn add(&self, a: Extended, b: Extended) -> Extended {
+        software::add(a, b).unwrap_or_else(|| self.unit_add(a, b))
     }
 
-    /// Number of the physical register that is the program's ST(0).
-    pub fn top(&self) -> usize {
-        usize::from(self.word(STATUS) >> 11 & 7)
+    /// `a - b`
+    pub fn subtract(&self, a: Extended, b: Extended) -> Extended {
+        self.add(a, b.negated())
     }
 
-    fn word(&self, offset: usize) -> u16 {
-        u16::from_le_bytes([self.image.0[offset], self.image.0[offset + 1]])
+    /// `a * b`
+    pub fn multiply(&self, a: Extended, b: Extended) -> Extended {
+        software::multiply(a, b).unwrap_or_else(|| self.unit_multiply(a, b))
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: loads the 108 bytes that `fnsave` has stored.
-        unsafe { asm!("frstor [{}]", in(reg) &raw const self.image.0, options(nostack, preserves_flags)) };
+        if self.is_ours.get() {
+            // SAFETY: loads the 108 bytes that `fnsave` has stored.
+            unsafe { asm!("frstor [{}]", in(reg) self.image.get(), options(nostack, preserves_flags)) };
+        }
     }
 }
 
@@ -64,6 +67,7 @@ macro_rules! operations {
             $(
                 $(#[$doc])*
                 pub fn $name(&self, $($operand: Extended),*) -> Extended {
+                    self.take();
                     operations!(@loads [$($operand)*] $instruction, $below)
                 }
             )*
@@ -100,11 +104,9 @@ macro_rules! operations {
 
 operations! {
     /// `a + b`
-    add(a, b): "faddp st(1), st", "";
-    /// `a - b`
-    subtract(a, b): "fxch\nfsubp st(1), st", "";
+    unit_add(a, b): "faddp st(1), st", "";
     /// `a * b`
-    multiply(a, b): "fmulp st(1), st", "";
+    unit_multiply(a, b): "fmulp st(1), st", "";
     /// `a / b`
     divide(a, b): "fxch\nfdivp st(1), st", "";
     /// The square root.
@@ -183,9 +185,6 @@ mod tests {
             asm!("fninit", "fldpi", "fld1", "fldz", "fld1", "fdivrp st(1), st", "push 0x27f", "fldcw [rsp]", "pop rax", "fnsave [{0}]", "frstor [{0}]",
                 in(reg) &raw mut before, out("rax") _, out("st(0)") _, out("st(1)") _, out("st(2)") _);
             let session = Session::begin();
-            assert_eq!(session.control(), 0x27f);
-            assert_eq!(session.top(), 5);
-            assert_eq!(session.values()[2].to_f64(), std::f64::consts::PI);
             session.divide(Extended::ONE, Extended::ZERO);
             drop(session);
             asm!("fnsave [{}]", in(reg) &raw mut after, out("st(0)") _, out("st(1)") _, out("st(2)") _);

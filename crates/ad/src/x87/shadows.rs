@@ -44,43 +44,51 @@ pub(crate) fn set_result<S: ExtendedShadow>(thread: &mut Thread<'_>, layer: usiz
     shadow_address::write_layer(layer, address, &shadow);
 }
 
-/// The values of ST(0) to ST(7), whose shadow is in slots 0 to 7. What empty registers hold has no meaning.
-pub fn values(context: &Context) -> [Extended; 8] {
-    let image = image(context);
-    std::array::from_fn(|number| {
-        let bytes = &image[REGISTERS + 16 * number..][..Extended::BYTES];
-        Extended::from_bytes(bytes.try_into().expect("ten bytes"))
-    })
-}
+/// The program's x87 registers and control word, as `fxsave` stores them (Intel SDM volume 1, table 10-2).
+#[repr(align(16))]
+pub struct State([u8; 512]);
 
-/// The low eight bytes of physical register `number`, which is an MMX register.
-pub fn mmx_value(context: &Context, number: usize) -> u64 {
-    values(context)[(number + 8 - top(context)) % 8].significand
-}
-
-/// Number of the physical register that is ST(0).
-pub fn top(context: &Context) -> usize {
-    let image = image(context);
-    usize::from(u16::from_le_bytes([image[STATUS], image[STATUS + 1]]) >> 11 & 7)
-}
-
-/// Offsets of the status word and of the registers in an FXSAVE image (Intel SDM volume 1, table 10-2).
+const CONTROL: usize = 0;
 const STATUS: usize = 2;
 const REGISTERS: usize = 32;
 
-fn image(context: &Context) -> [u8; 160] {
-    #[repr(align(16))]
-    struct Image([u8; 512]);
-    let mut part = [0; 160];
-    if context.complete_image != 0 {
-        part.copy_from_slice(&context.vector_state[..160]);
-        return part;
+impl State {
+    /// That of the program; no [`Session`](super::Session) may have touched the unit.
+    pub fn of(context: &Context) -> State {
+        let mut state = State([0; 512]);
+        if context.complete_image != 0 {
+            state.0.copy_from_slice(&context.vector_state[..512]);
+        } else {
+            // SAFETY: stores 512 bytes to an aligned buffer of that size; the x87 registers are the application's, since engine code uses none.
+            unsafe { asm!("fxsave64 [{}]", in(reg) &raw mut state.0, options(nostack, preserves_flags)) };
+        }
+        state
     }
-    let mut image = Image([0; 512]);
-    // SAFETY: stores 512 bytes to an aligned buffer of that size; the x87 registers are the application's, since engine code uses none.
-    unsafe { asm!("fxsave64 [{}]", in(reg) &raw mut image.0, options(nostack, preserves_flags)) };
-    part.copy_from_slice(&image.0[..160]);
-    part
+
+    /// The value of ST(`number`), whose shadow is in slot `number`. What an empty register holds has no meaning.
+    pub fn value(&self, number: usize) -> Extended {
+        let bytes = &self.0[REGISTERS + 16 * (number % 8)..][..Extended::BYTES];
+        Extended::from_bytes(bytes.try_into().expect("ten bytes"))
+    }
+
+    /// The control word.
+    pub fn control(&self) -> u16 {
+        self.word(CONTROL)
+    }
+
+    /// Number of the physical register that is ST(0).
+    pub fn top(&self) -> usize {
+        usize::from(self.word(STATUS) >> 11 & 7)
+    }
+
+    /// The low eight bytes of physical register `number`, which is an MMX register.
+    pub fn mmx(&self, number: usize) -> u64 {
+        self.value(number + 8 - self.top()).significand
+    }
+
+    fn word(&self, offset: usize) -> u16 {
+        u16::from_le_bytes([self.0[offset], self.0[offset + 1]])
+    }
 }
 
 /// The shadow of ST(`number`) in one layer.
