@@ -297,8 +297,8 @@ thread_local! {
 /// Helper at the entry of a hooked function.
 pub(crate) fn function_entered(context: &mut Context, address: u64) -> HelperNext {
     match hooks::hook_at(address) {
-        Some(Hook::Function(name)) if crate::tool().function_entered(context, name) => HelperNext::Leave,
-        Some(Hook::IfuncResolver(name)) => {
+        Some(Hook::Function(function)) if crate::tool().function_entered(context, function) => HelperNext::Leave,
+        Some(Hook::IfuncResolver(function)) => {
             // The resolver's first block, run from here, comes by once more: then it continues.
             if RESOLVING.replace(address) == address {
                 RESOLVING.set(0);
@@ -306,7 +306,7 @@ pub(crate) fn function_entered(context: &mut Context, address: u64) -> HelperNex
             }
             let version = context.version;
             if run_to_return(context, version) {
-                hooks::resolved(name, context.reg(Gpr::Rax));
+                hooks::resolved(function, context.reg(Gpr::Rax));
             }
             HelperNext::Leave
         }

@@ -5,7 +5,8 @@
 //! wrong derivatives without a message would follow. So a name counts only
 //! - in a shared object that is part of a C or math library by its `DT_SONAME` (its file name if it has none): see [`LIBRARIES`];
 //! - in an executable, for statically linked copies, under stricter rules since all names lie in one pot there. glibc defines each of
-//!   its functions as a weak alias of a reserved name (`log` of `__log`, `scalbn` of `__ldexp`), or as IFUNC; that is what is asked for. Only
+//!   its functions as a weak alias of a reserved name (`log` of `__log`, `scalbn` of `__ldexp`), with a reserved name, or as IFUNC; that is what is
+//!   asked for. The variants for vectors that its vector library builds from such an IFUNC count as well. Only
 //!   a static executable that was not linked with glibc's start files (musl has no such second names) is taken at its word.
 //!
 //! Calls inside a library that do not go through the exported entry (glibc's `sincos` using the code of `sin`) are not seen, nor are copies that
@@ -19,12 +20,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
+use crate::FunctionId;
 use crate::symbols::{Elf, ExecutableSegment, Function, Identity, Kind, SymbolError};
 
 /// Beginnings of the names of shared objects whose exported functions are trusted to be the C library's: glibc and musl (whose loader
-/// is the C library), Intel's, AMD's and Julia's math libraries, gcc's for quadruple precision, the vector library.
+/// is the C library), the vector library, Intel's, AMD's and Julia's math libraries, gcc's for Fortran.
 pub const LIBRARIES: [&str; 10] =
-    ["libm.", "libm-", "libc.", "libc-", "ld-musl-", "libmvec.", "libimf.", "libalm.", "libopenlibm.", "libquadmath."];
+    ["libm.", "libm-", "libc.", "libc-", "ld-musl-", "libmvec.", "libimf.", "libalm.", "libopenlibm.", "libgfortran."];
 
 const PAGE: u64 = 4096;
 
@@ -32,41 +34,29 @@ const PAGE: u64 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     /// First instruction of the function.
-    Function(&'static str),
+    Function(FunctionId),
     /// First instruction of the resolver that returns the function's address.
-    IfuncResolver(&'static str),
+    IfuncResolver(FunctionId),
 }
 
 /// Hooks by application address.
 struct Registry {
     hooks: BTreeMap<u64, Hook>,
-    /// Each name once. They are never freed: there are at most as many as names that the tool wants.
-    names: HashSet<&'static str>,
 }
 
 impl Registry {
     fn new() -> Self {
-        Self { hooks: BTreeMap::new(), names: HashSet::new() }
-    }
-
-    fn intern(&mut self, name: &str) -> &'static str {
-        if let Some(known) = self.names.get(name) {
-            return known;
-        }
-        let name: &'static str = Box::leak(name.into());
-        self.names.insert(name);
-        name
+        Self { hooks: BTreeMap::new() }
     }
 
     /// Adds the functions that lie inside the mapping. Of several names of an address the first stays.
-    fn add(&mut self, functions: &[Function], load_bias: u64, mapping: std::ops::Range<u64>) {
-        for function in functions {
+    fn add(&mut self, functions: &[(Function, FunctionId)], load_bias: u64, mapping: std::ops::Range<u64>) {
+        for (function, id) in functions {
             let address = function.address.wrapping_add(load_bias);
             if !mapping.contains(&address) {
                 continue;
             }
-            let name = self.intern(&function.name);
-            let hook = if function.is_ifunc { Hook::IfuncResolver(name) } else { Hook::Function(name) };
+            let hook = if function.is_ifunc { Hook::IfuncResolver(*id) } else { Hook::Function(*id) };
             self.hooks.entry(address).or_insert(hook);
         }
     }
@@ -82,12 +72,11 @@ impl Registry {
     }
 
     /// Whether the address was not known as an entry before.
-    fn resolved(&mut self, name: &str, address: u64) -> bool {
-        let name = self.intern(name);
+    fn resolved(&mut self, function: FunctionId, address: u64) -> bool {
         if self.hooks.contains_key(&address) {
             return false;
         }
-        self.hooks.insert(address, Hook::Function(name));
+        self.hooks.insert(address, Hook::Function(function));
         true
     }
 }
@@ -111,9 +100,13 @@ pub(crate) fn lock_for_fork() -> impl Sized {
 /// A file that is not ELF (a JIT compiler's), that cannot be read or is damaged has no functions; that is no error.
 pub fn object_mapped(path: &Path, mapped_at: u64, file_offset: u64, length: u64) {
     let tool = crate::tool();
-    let Ok((functions, identity)) = wanted_functions(path, |name| tool.wants_function(name)) else {
+    let Ok((functions, identity)) = wanted_functions(path, |name| tool.wanted_function(name).is_some()) else {
         return;
     };
+    let functions: Vec<_> = functions
+        .into_iter()
+        .filter_map(|function| tool.wanted_function(&function.name).map(|id| (function, id)))
+        .collect();
     if functions.is_empty() {
         return;
     }
@@ -133,9 +126,9 @@ pub fn hook_at(address: u64) -> Option<Hook> {
     registry.as_ref()?.hooks.get(&address).copied()
 }
 
-/// The resolver of IFUNC `name` has returned `implementation`: entries there are reported from now on, also if the code has been translated already.
-pub fn resolved(name: &str, implementation: u64) {
-    if with_registry(|registry| registry.resolved(name, implementation)) {
+/// The resolver of an IFUNC has returned `implementation`: entries there are reported from now on, also if the code has been translated already.
+pub fn resolved(function: FunctionId, implementation: u64) {
+    if with_registry(|registry| registry.resolved(function, implementation)) {
         crate::cache::invalidate(implementation, implementation + 1);
     }
 }
@@ -170,8 +163,21 @@ fn is_trusted_library(path: &Path, identity: &Identity) -> bool {
 /// Those of an executable's functions that are glibc's. `reserved` are the functions with a name that is reserved to it.
 fn from_glibc(mut candidates: Vec<Function>, reserved: &[Function]) -> Vec<Function> {
     let reserved: HashSet<u64> = reserved.iter().map(|function| function.address).collect();
-    candidates.retain(|function| function.is_ifunc || (function.is_weak && reserved.contains(&function.address)));
+    let ifuncs: HashSet<String> =
+        candidates.iter().filter(|f| f.is_ifunc).filter_map(|f| scalar_name(&f.name)).map(str::to_owned).collect();
+    candidates.retain(|function| match scalar_name(&function.name) {
+        Some(name) => function.is_ifunc || ifuncs.contains(name),
+        None => {
+            let weak_alias = function.is_weak && reserved.contains(&function.address);
+            function.is_ifunc || weak_alias || function.name.starts_with("__")
+        }
+    });
     candidates
+}
+
+/// The `sin` of a vector variant's name `_ZGVcN4v_sin`.
+fn scalar_name(vector: &str) -> Option<&str> {
+    vector.strip_prefix("_ZGV")?.split_once('_').map(|(_, name)| name)
 }
 
 /// The distance between the addresses in the file and those in memory.
@@ -220,26 +226,23 @@ mod tests {
     #[test]
     fn only_functions_inside_the_mapping_are_hooked_until_it_goes() {
         let mut registry = Registry::new();
-        let functions = [function("sin", 0x1100, true), function("log", 0x1200, false), function("exp", 0x9000, false)];
+        let [sin, log, exp] = [0, 1, 2].map(FunctionId);
+        let functions = [
+            (function("sin", 0x1100, true), sin),
+            (function("log", 0x1200, false), log),
+            (function("exp", 0x9000, false), exp),
+        ];
         registry.add(&functions, 0x10000, 0x11000..0x12000);
-        assert_eq!(registry.hooks.get(&0x11100), Some(&Hook::IfuncResolver("sin")));
-        assert_eq!(registry.hooks.get(&0x11200), Some(&Hook::Function("log")));
+        assert_eq!(registry.hooks.get(&0x11100), Some(&Hook::IfuncResolver(sin)));
+        assert_eq!(registry.hooks.get(&0x11200), Some(&Hook::Function(log)));
         assert_eq!(registry.hooks.len(), 2);
-        assert!(registry.resolved("sin", 0x11800));
-        assert!(!registry.resolved("sin", 0x11800), "known already: nothing to retranslate");
-        assert_eq!(registry.hooks.get(&0x11800), Some(&Hook::Function("sin")));
+        assert!(registry.resolved(sin, 0x11800));
+        assert!(!registry.resolved(sin, 0x11800), "known already: nothing to retranslate");
+        assert_eq!(registry.hooks.get(&0x11800), Some(&Hook::Function(sin)));
         registry.remove(0x11150, 0x11801);
         assert_eq!(registry.hooks.keys().copied().collect::<Vec<_>>(), [0x11100]);
         registry.remove(5, 5);
         registry.remove(6, 5);
-    }
-
-    #[test]
-    fn names_are_interned() {
-        let mut registry = Registry::new();
-        let first = registry.intern("log");
-        let second = registry.intern(&String::from("log"));
-        assert!(std::ptr::eq(first, second));
     }
 
     /// The point of it all: a user's `log` is no logarithm.
@@ -253,6 +256,18 @@ mod tests {
             [function("__exp1", 0x2000, false), function("__icf", 0x1000, false), function("__log", 0x4000, false)];
         let names: Vec<_> = from_glibc(candidates, &reserved).into_iter().map(|f| f.name).collect();
         assert_eq!(names, ["exp", "sin"]);
+    }
+
+    /// The AVX variant is built from the SSE one, whose instructions depend on the processor.
+    #[test]
+    fn vector_variants_count_with_those_of_the_library() {
+        let candidates = vec![
+            function("_ZGVbN2v_sin", 0x1000, true),
+            function("_ZGVcN4v_sin", 0x2000, false),
+            function("_ZGVcN4v_log", 0x3000, false),
+        ];
+        let names: Vec<_> = from_glibc(candidates, &[]).into_iter().map(|f| f.name).collect();
+        assert_eq!(names, ["_ZGVbN2v_sin", "_ZGVcN4v_sin"]);
     }
 
     #[test]

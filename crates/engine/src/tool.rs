@@ -12,6 +12,10 @@ pub struct Version(pub u8);
 /// How many versions of a block a tool can tell apart.
 pub const VERSIONS: usize = 4;
 
+/// A tool's own number for a function whose entries it wants to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FunctionId(pub usize);
+
 /// An instrumentation tool: decides what is put around the instructions of each block.
 ///
 /// All methods may be called from several application threads at once.
@@ -67,16 +71,16 @@ pub trait Tool: Send + Sync {
     /// The reverse of [`Tool::signal_frame_saved`], at `rt_sigreturn`.
     fn signal_frame_restored(&self, _context: &mut Context, _frame: SignalFrame) {}
 
-    /// A function whose name [`Tool::wants_function`] asked for is about to be entered in a version that
+    /// A function that [`Tool::wanted_function`] asked for is about to be entered in a version that
     /// [`Tool::hooks_version`] names. `context.rip` is its first instruction. Returns `true` if it has run the function to its return (the context then
     /// stands behind the call), `false` to continue normally.
-    fn function_entered(&self, _context: &mut Context, _name: &str) -> bool {
+    fn function_entered(&self, _context: &mut Context, _function: FunctionId) -> bool {
         false
     }
 
-    /// Whether entries of exported functions of this name shall be reported.
-    fn wants_function(&self, _name: &str) -> bool {
-        false
+    /// What the tool calls the exported functions of this name, if their entries shall be reported.
+    fn wanted_function(&self, _name: &str) -> Option<FunctionId> {
+        None
     }
 
     /// Whether function entries are reported in this version.

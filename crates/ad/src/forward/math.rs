@@ -3,27 +3,29 @@
 use derivgrind_engine::context::Context;
 
 use crate::instrument::lost_in_call;
-use crate::math::Width;
 use crate::math::intercept::Differentiator;
+use crate::math::{Bytes, Width};
+use crate::x87::Extended;
 
 use super::DotValues;
+use super::x87::whole;
 
 impl Differentiator for DotValues {
-    fn operand(&self, width: Width, shadow: u64) -> u64 {
-        let bits = match width {
-            Width::Binary32 => shadow & u64::from(u32::MAX),
-            Width::Binary64 => shadow,
+    /// The dot value as a binary64 number.
+    fn operand(&self, width: Width, shadow: Bytes) -> u64 {
+        let dot = match width {
+            Width::Extended => whole(Extended::from_bytes(shadow)).to_f64(),
+            _ => width.widen(shadow),
         };
         // Minus zero is zero, too.
-        if width.widen(bits) == 0.0 { 0 } else { bits }
+        if dot == 0.0 { 0 } else { dot.to_bits() }
     }
 
-    fn result(&self, _: &mut Context, width: Width, terms: &[(u64, f64)]) -> u64 {
-        let dot = terms.iter().map(|&(dot, partial)| width.widen(dot) * partial).fold(0.0, |sum, term| sum + term);
-        match width {
-            Width::Binary32 => u64::from((dot as f32).to_bits()),
-            Width::Binary64 => dot.to_bits(),
-        }
+    fn result(&self, _: &mut Context, width: Width, terms: &[(u64, f64)]) -> Bytes {
+        let dot = terms.iter().map(|&(dot, partial)| f64::from_bits(dot) * partial).fold(0.0, |sum, term| sum + term);
+        let shadow = width.narrow(dot);
+        // What rounds to zero is passive, whatever its sign is.
+        if width.widen(shadow) == 0.0 { Bytes::default() } else { shadow }
     }
 
     fn interrupted(&self, address: u64) {

@@ -22,7 +22,7 @@ mod transfers;
 mod x87;
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::tool::{SignalFrame, Tool, Version};
+use derivgrind_engine::tool::{FunctionId, SignalFrame, Tool, Version};
 use derivgrind_engine::translate::{Block, Emitter, Scratch, registers};
 
 use crate::analysis::Step;
@@ -33,9 +33,7 @@ use crate::shadow;
 use crate::x87::ExtendedShadow;
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
-pub(crate) use layout::{
-    MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, file_start, layers,
-};
+pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers};
 pub(crate) use losses::{lost_at, lost_count, lost_in_call};
 pub(crate) use places::{Shadow, constant_address, load, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
@@ -215,8 +213,8 @@ impl<M: Mode> Tool for Instrument<M> {
         transfers::restore_signal_frame::<M>(context, frame);
     }
 
-    fn wants_function(&self, name: &str) -> bool {
-        math::lookup(name).is_some()
+    fn wanted_function(&self, name: &str) -> Option<FunctionId> {
+        math::id(name).map(FunctionId)
     }
 
     fn hooks_version(&self, version: Version) -> bool {
@@ -224,7 +222,7 @@ impl<M: Mode> Tool for Instrument<M> {
         version == ACTIVE
     }
 
-    fn function_entered(&self, context: &mut Context, name: &str) -> bool {
-        intercept::function_entered(context, name, PLAIN, &self.0)
+    fn function_entered(&self, context: &mut Context, function: FunctionId) -> bool {
+        math::by_id(function.0).is_some_and(|function| intercept::function_entered(context, function, PLAIN, &self.0))
     }
 }

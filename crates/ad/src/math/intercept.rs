@@ -1,27 +1,31 @@
 //! Interception: a call of a math function with an active argument runs to its return without instrumentation and is recorded as one operation.
 
 use derivgrind_engine::context::{Context, Gpr};
-use derivgrind_engine::memory::user;
 use derivgrind_engine::{Version, dispatcher};
+use smallvec::SmallVec;
 
-use super::{Call, MAX_REALS, MathFunction, Place, Width, lookup};
-use crate::instrument::{MOST_LAYERS, Thread, file_start, layers};
+use super::passed::{self, Target};
+use super::{Bytes, Call, MAX_INTEGERS, MAX_REALS, MAX_RESULTS, MathFunction, Partials, Width, passing};
+use crate::instrument::{MOST_LAYERS, Thread, layers};
 use crate::shadow::{self, INDEX_BITS, WIDE_TAG};
+use crate::x87::ExtendedShadow;
 
 /// What interception needs of a mode: what shadow is, and what a known derivative does to it.
-pub trait Differentiator {
-    /// What the shadow of a real argument of this width stands for, from the low 8 bytes of its place; 0 if it is passive.
-    fn operand(&self, width: Width, shadow: u64) -> u64;
+///
+/// Shadow is given as that of a register: that of a `long double` in memory has been translated by [`ExtendedShadow`].
+pub trait Differentiator: ExtendedShadow {
+    /// What the shadow of a real argument of this width stands for; 0 if it is passive.
+    fn operand(&self, width: Width, shadow: Bytes) -> u64;
 
     /// The shadow of a result whose derivative is the sum of operands times partial derivatives. No operand is 0.
-    fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> u64;
+    fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> Bytes;
 
     /// The function at `address` has not returned (a fault whose handler jumped elsewhere or goes on inside): the activity of its arguments ends here.
     fn interrupted(&self, address: u64);
 }
 
 /// A mode whose shadow holds indices of records with two operands.
-pub trait Recorder {
+pub trait Recorder: ExtendedShadow {
     /// Records an operation on the calling thread whose result is differentiated as `partials[0]` times its first operand plus `partials[1]` times its second
     /// one, and returns its index. An operand that is missing has index 0.
     ///
@@ -34,24 +38,26 @@ pub trait Recorder {
 }
 
 impl<R: Recorder> Differentiator for R {
-    fn operand(&self, width: Width, shadow: u64) -> u64 {
+    fn operand(&self, width: Width, shadow: Bytes) -> u64 {
         index(width, shadow)
     }
 
-    fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> u64 {
-        let index = match *terms {
-            [] => 0,
-            [a] => self.record(context, width, [a.0, 0], [a.1, 0.0]),
-            [a, b] => self.record(context, width, [a.0, b.0], [a.1, b.1]),
-            [a, b, c, ..] => {
-                // The sum of two has no shadow, so that its index may be a wide one.
-                match self.record(context, Width::Binary64, [a.0, b.0], [a.1, b.1]) {
-                    0 => 0,
-                    sum => self.record(context, width, [sum, c.0], [1.0, c.1]),
-                }
-            }
+    fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> Bytes {
+        let Some((&(mut sum, mut partial), rest)) = terms.split_first() else {
+            return Bytes::default();
         };
-        shadow_word(width, index)
+        let Some((&last, rest)) = rest.split_last() else {
+            return shadow_of_index(width, self.record(context, width, [sum, 0], [partial, 0.0]));
+        };
+        for &(operand, by_operand) in rest {
+            // A sum of some of the terms has no shadow, so that its index may be a wide one.
+            sum = self.record(context, Width::Binary64, [sum, operand], [partial, by_operand]);
+            partial = 1.0;
+            if sum == 0 {
+                return Bytes::default();
+            }
+        }
+        shadow_of_index(width, self.record(context, width, [sum, last.0], [partial, last.1]))
     }
 
     fn interrupted(&self, address: u64) {
@@ -59,23 +65,24 @@ impl<R: Recorder> Differentiator for R {
     }
 }
 
-/// Offset of the XMM registers in an XSAVE image, and bytes of each.
-const XMM: usize = 160;
-const XMM_BYTES: usize = 16;
-
 /// The registers of arguments of class INTEGER, as many as functions of the table have.
-const INTEGER_ARGUMENTS: [Gpr; super::MAX_INTEGERS] = [Gpr::Rdi, Gpr::Rsi];
+const INTEGER_ARGUMENTS: [Gpr; MAX_INTEGERS] = [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx];
 
 /// General registers that a function need not preserve (System V ABI).
 const CALLER_SAVED: [Gpr; 9] = [Gpr::Rax, Gpr::Rcx, Gpr::Rdx, Gpr::Rsi, Gpr::Rdi, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11];
 
-/// The tool's `function_entered`: `context` stands at the first instruction of the function `name`.
+/// The tool's `function_entered`: `context` stands at the first instruction of the function.
 ///
 /// If an argument is active, this runs the function to its return in the version `plain`, which neither records nor moves shadow but clears that of
-/// what is stored, gives the results their indices, and returns `true`. Otherwise it does nothing and returns `false`: the instructions
+/// what is stored, gives the results their shadow, and returns `true`. Otherwise it does nothing and returns `false`: the instructions
 /// of the function cannot make anything active.
-pub fn function_entered<D: Differentiator>(context: &mut Context, name: &str, plain: Version, mode: &D) -> bool {
-    let Some(entry) = lookup(name).and_then(|function| Entry::new(function, context, mode)) else {
+pub fn function_entered<D: Differentiator>(
+    context: &mut Context,
+    function: &'static MathFunction,
+    plain: Version,
+    mode: &D,
+) -> bool {
+    let Some(entry) = Entry::new(function, context, mode) else {
         return false;
     };
     let address = context.rip;
@@ -88,66 +95,115 @@ pub fn function_entered<D: Differentiator>(context: &mut Context, name: &str, pl
     true
 }
 
+/// What the shadow of each real argument stands for, in each layer.
+type Operands = [[u64; MAX_REALS]; MOST_LAYERS];
+
 /// A call with an active argument, as it was at entry.
 struct Entry {
     function: &'static MathFunction,
+    lanes: SmallVec<[Lane; 1]>,
+}
+
+/// What a lane of a vector function, or a scalar function, has in its arguments.
+struct Lane {
     call: Call,
-    /// What the shadow of each real argument stands for, in each layer.
-    operands: [[u64; MAX_REALS]; MOST_LAYERS],
+    operands: Operands,
+    /// Where the results will be.
+    results: [Target; MAX_RESULTS],
+    /// An argument cannot be had in binary64.
+    exceeds_binary64: bool,
 }
 
 impl Entry {
     /// Reads the arguments; `None` if all are passive.
-    fn new(function: &'static MathFunction, context: &Context, mode: &impl Differentiator) -> Option<Self> {
-        let mut operands = [[0; MAX_REALS]; MOST_LAYERS];
-        for layer in layers() {
-            for (number, operand) in operands[layer].iter_mut().enumerate().take(function.reals()) {
-                *operand = mode.operand(function.width, vector_shadow(context, layer, number));
-            }
+    fn new<D: Differentiator>(function: &'static MathFunction, context: &mut Context, mode: &D) -> Option<Self> {
+        let mut operands = SmallVec::<[Operands; 1]>::new();
+        let mut active = false;
+        for lane in function.lanes() {
+            let own = operands_of(function.width, lane, context, mode);
+            active |= own.is_some();
+            operands.push(own.unwrap_or_default());
         }
-        if operands == [[0; MAX_REALS]; MOST_LAYERS] {
+        if !active {
             return None;
         }
-        let mut call = Call::default();
-        for (number, value) in call.reals.iter_mut().enumerate().take(function.reals()) {
-            *value = function.width.widen(vector_register(context, number));
-        }
-        call.integers = INTEGER_ARGUMENTS.map(|register| context.reg(register));
-        Some(Self { function, call, operands })
+        let integers = INTEGER_ARGUMENTS.map(|register| context.reg(register));
+        let lane = |(lane, operands): (&passing::Lane, Operands)| {
+            let mut call = Call { integers, ..Call::default() };
+            let mut exceeds_binary64 = false;
+            for (value, &location) in call.reals.iter_mut().zip(&lane.arguments) {
+                let bytes = passed::argument(context, location, function.width);
+                *value = function.width.widen(bytes);
+                exceeds_binary64 |= function.width.exceeds_binary64(bytes);
+            }
+            let mut results = [Target::None; MAX_RESULTS];
+            for (target, &location) in results.iter_mut().zip(&lane.results) {
+                *target = Target::new(context, location, &integers);
+            }
+            Lane { call, operands, results, exceeds_binary64 }
+        };
+        Some(Self { function, lanes: function.lanes().iter().zip(operands).map(lane).collect() })
     }
 
     /// The function has returned: sets the shadow of its results.
-    fn complete(mut self, context: &mut Context, mode: &impl Differentiator) {
-        for (value, &place) in self.call.results.iter_mut().zip(self.function.results) {
-            *value = match place {
-                Place::Register => self.function.width.widen(vector_register(context, 0)),
-                Place::Pointer(number) => read(self.function.width, self.call.integers[number]),
-            };
+    fn complete<D: Differentiator>(mut self, context: &mut Context, mode: &D) {
+        let width = self.function.result_width;
+        for lane in &mut self.lanes {
+            for (value, target) in lane.call.results.iter_mut().zip(lane.results) {
+                *value = target.value(context, width);
+            }
         }
-        let partials = self.function.partials(&self.call);
         forget_caller_saved(context);
-        for (row, &place) in partials.iter().zip(self.function.results) {
-            for layer in layers() {
-                let shadow = self.result(context, mode, layer, row);
-                match place {
-                    Place::Register => set_vector_shadow(context, layer, shadow),
-                    Place::Pointer(number) => {
-                        let bytes = &shadow.to_le_bytes()[..self.function.width.bytes() as usize];
-                        user::write_layer(layer, self.call.integers[number], bytes);
-                    }
+        for lane in &self.lanes {
+            if lane.operands == Operands::default() {
+                continue;
+            }
+            let partials = lane.partials(self.function);
+            for (row, &target) in partials.iter().zip(&lane.results).take(self.function.results.len()) {
+                for layer in layers() {
+                    let shadow = lane.shadow(context, mode, width, layer, row);
+                    target.set_shadow::<D>(context, layer, width, shadow);
                 }
             }
         }
     }
+}
+
+/// What the shadow of each argument stands for; `None` if all are passive.
+fn operands_of<D: Differentiator>(
+    width: Width,
+    lane: &passing::Lane,
+    context: &mut Context,
+    mode: &D,
+) -> Option<Operands> {
+    let mut operands = Operands::default();
+    let mut active = false;
+    for layer in layers() {
+        for (operand, &location) in operands[layer].iter_mut().zip(&lane.arguments) {
+            *operand = mode.operand(width, passed::argument_shadow::<D>(context, layer, location, width));
+            active |= *operand != 0;
+        }
+    }
+    active.then_some(operands)
+}
+
+impl Lane {
+    fn partials(&self, function: &MathFunction) -> Partials {
+        if self.exceeds_binary64 && !function.is_constant() {
+            return [[f64::NAN; MAX_REALS]; MAX_RESULTS];
+        }
+        function.partials(&self.call)
+    }
 
     /// The shadow of one result in a layer.
-    fn result(
+    fn shadow(
         &self,
         context: &mut Context,
         mode: &impl Differentiator,
+        width: Width,
         layer: usize,
         partials: &[f64; MAX_REALS],
-    ) -> u64 {
+    ) -> Bytes {
         let mut terms = [(0, 0.0); MAX_REALS];
         let mut count = 0;
         for (&operand, &partial) in self.operands[layer].iter().zip(partials) {
@@ -157,67 +213,39 @@ impl Entry {
                 count += 1;
             }
         }
-        mode.result(context, self.function.width, &terms[..count])
+        mode.result(context, width, &terms[..count])
     }
 }
 
-/// The lowest 8 bytes of an XMM register.
-fn vector_register(context: &Context, number: usize) -> u64 {
-    word(&context.vector_state, XMM + XMM_BYTES * number)
-}
-
-/// The lowest 8 bytes of a vector register's shadow in a layer.
-fn vector_shadow(context: &Context, layer: usize, number: usize) -> u64 {
-    word(&context.tool, file_start(layer) + usize::from(shadow::vector(number as u16)))
-}
-
-fn word(bytes: &[u8], offset: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[offset..offset + 8]);
-    u64::from_le_bytes(word)
-}
-
-/// The index in the shadow of a number.
-fn index(width: Width, shadow: u64) -> u64 {
+/// The index in the shadow of a number in a register.
+fn index(width: Width, shadow: Bytes) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = shadow;
     match width {
-        Width::Binary32 => shadow & u64::from(u32::MAX),
-        // Without the tag, something in the upper half is the index of another binary32 number.
-        Width::Binary64 if shadow & WIDE_TAG != 0 || shadow >> 32 == 0 => shadow & INDEX_BITS,
-        Width::Binary64 => 0,
+        Width::Binary32 => u32::from_le_bytes([a, b, c, d]).into(),
+        Width::Binary64 | Width::Extended => match u64::from_le_bytes([a, b, c, d, e, f, g, h]) {
+            // Without the tag, something in the upper half is the index of another binary32 number.
+            word if word & WIDE_TAG != 0 || word >> 32 == 0 => word & INDEX_BITS,
+            _ => 0,
+        },
     }
 }
 
-/// The shadow of a number that has this index.
-fn shadow_word(width: Width, index: u64) -> u64 {
-    match width {
-        Width::Binary64 if index != 0 => index | WIDE_TAG,
-        _ => index,
-    }
+/// The shadow of a number in a register that has this index.
+fn shadow_of_index(width: Width, index: u64) -> Bytes {
+    let word = if width == Width::Binary32 || index == 0 { index } else { index | WIDE_TAG };
+    let mut shadow = Bytes::default();
+    shadow[..8].copy_from_slice(&word.to_le_bytes());
+    shadow
 }
 
-/// Makes all registers passive that a call may change. The function has run without moving shadow, so that theirs belongs to values that are gone.
+/// Makes all registers passive that a call may change. The function has run without moving shadow, so that theirs belongs to values that are gone; the
+/// x87 registers are empty but for a result.
 fn forget_caller_saved(context: &mut Context) {
     let mut thread = Thread::new(context);
     for register in CALLER_SAVED {
         thread.clear_file(shadow::general(register as u16), 8);
     }
-    thread.clear_file(shadow::VECTOR, shadow::X87 - shadow::VECTOR);
-    thread.clear_file(shadow::MASK, shadow::TEMPORARY - shadow::MASK);
-}
-
-/// Sets the shadow of the low 8 bytes of `xmm0` in a layer.
-fn set_vector_shadow(context: &mut Context, layer: usize, shadow: u64) {
-    let offset = file_start(layer) + usize::from(shadow::vector(0));
-    context.tool[offset..offset + 8].copy_from_slice(&shadow.to_le_bytes());
-}
-
-/// A number in application memory; NaN if the memory is gone.
-fn read(width: Width, address: u64) -> f64 {
-    match width {
-        Width::Binary32 => user::read::<u32>(address).map(u64::from),
-        Width::Binary64 => user::read::<u64>(address),
-    }
-    .map_or(f64::NAN, |bits| width.widen(bits))
+    thread.clear_file(shadow::VECTOR, shadow::TEMPORARY - shadow::VECTOR);
 }
 
 #[cfg(test)]
@@ -227,7 +255,16 @@ mod tests {
     use derivgrind_engine::context;
     use derivgrind_engine::memory::SHADOW_STRIDE;
 
+    use derivgrind_engine::memory::user;
+
+    use super::super::lookup;
     use super::*;
+    use crate::x87::{Extended, Shadow};
+
+    /// Offset of the XMM registers in an XSAVE image, bytes of each, and the byte that says that they are there.
+    const XMM: usize = 160;
+    const XMM_BYTES: usize = 16;
+    const XSTATE_BV: usize = 512;
 
     type Recorded = (Width, [u64; 2], [f64; 2]);
 
@@ -245,6 +282,20 @@ mod tests {
         fn interrupted(&self, _: u64) {}
     }
 
+    impl ExtendedShadow for Log {
+        fn loaded(_: &mut Context, _: Extended, shadow: Shadow) -> Shadow {
+            shadow
+        }
+
+        fn stored(_: &mut Context, _: Extended, shadow: Shadow) -> Shadow {
+            shadow
+        }
+    }
+
+    fn word(bytes: &[u8], offset: usize) -> u64 {
+        u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
+    }
+
     fn context() -> &'static mut Context {
         // SAFETY: each test has a thread of its own, takes its context once and runs no application code.
         unsafe { &mut *context::current() }
@@ -253,6 +304,7 @@ mod tests {
     fn set_register(context: &mut Context, number: usize, bits: u64) {
         let offset = XMM + XMM_BYTES * number;
         context.vector_state[offset..offset + 8].copy_from_slice(&bits.to_le_bytes());
+        context.vector_state[XSTATE_BV] |= 2;
     }
 
     fn set_shadow(context: &mut Context, offset: u16, shadow: u64) {
@@ -260,7 +312,11 @@ mod tests {
         context.tool[offset..offset + 8].copy_from_slice(&shadow.to_le_bytes());
     }
 
-    fn entry(context: &Context, name: &str) -> Option<Entry> {
+    fn vector_shadow(context: &Context, number: u16) -> u64 {
+        word(&context.tool, shadow::vector(number).into())
+    }
+
+    fn entry(context: &mut Context, name: &str) -> Option<Entry> {
         Entry::new(lookup(name).expect("known"), context, &Log::default())
     }
 
@@ -286,9 +342,9 @@ mod tests {
         let log = Log::default();
         entry.complete(context, &log);
         assert_eq!(*log.0.borrow(), [(Width::Binary64, [7, 0], [0.5, 0.0])]);
-        assert_eq!(vector_shadow(context, 0, 0), 100 | WIDE_TAG);
+        assert_eq!(vector_shadow(context, 0), 100 | WIDE_TAG);
         assert_eq!(word(&context.tool, usize::from(shadow::vector(0)) + 8), 0);
-        assert_eq!(vector_shadow(context, 0, 5), 0);
+        assert_eq!(vector_shadow(context, 5), 0);
         assert_eq!(word(&context.tool, shadow::general(Gpr::Rax as u16).into()), 0);
         let preserved = word(&context.tool, shadow::general(Gpr::Rbx as u16).into());
         assert_eq!(preserved, 11 | WIDE_TAG, "rbx survives a call");
@@ -307,7 +363,7 @@ mod tests {
         let log = Log::default();
         entry.complete(context, &log);
         assert_eq!(*log.0.borrow(), [(Width::Binary32, [5, 6], [0.6, 0.8])]);
-        assert_eq!(vector_shadow(context, 0, 0), 100);
+        assert_eq!(vector_shadow(context, 0), 100);
     }
 
     #[test]
@@ -323,7 +379,43 @@ mod tests {
         entry.complete(context, &log);
         let expected = [(Width::Binary64, [1, 2], [3.0, 2.0]), (Width::Binary64, [100, 3], [1.0, 1.0])];
         assert_eq!(*log.0.borrow(), expected);
-        assert_eq!(vector_shadow(context, 0, 0), 101 | WIDE_TAG);
+        assert_eq!(vector_shadow(context, 0), 101 | WIDE_TAG);
+    }
+
+    /// A `float _Complex` is packed into one register; each part of the result depends on each part of the argument.
+    #[test]
+    fn complex_numbers_have_two_parts() {
+        let context = context();
+        let packed = |re: f32, im: f32| u64::from(re.to_bits()) | u64::from(im.to_bits()) << 32;
+        set_register(context, 0, packed(3.0, 4.0));
+        set_shadow(context, shadow::vector(0), 5 | 6 << 32);
+        let entry = entry(context, "csqrtf").expect("active");
+        set_register(context, 0, packed(2.0, 1.0));
+        let log = Log::default();
+        entry.complete(context, &log);
+        let expected = [(Width::Binary32, [5, 6], [0.2, 0.1]), (Width::Binary32, [5, 6], [-0.1, 0.2])];
+        assert_eq!(*log.0.borrow(), expected);
+        assert_eq!(vector_shadow(context, 0), 100 | 101 << 32);
+    }
+
+    /// Each lane of a vector function by itself; passive ones record nothing.
+    #[test]
+    fn lanes_of_vector_functions() {
+        let context = context();
+        for (register, values) in [[2.0f64, 3.0], [4.0, 5.0]].into_iter().enumerate() {
+            set_register(context, register, values[0].to_bits());
+            let upper = XMM + XMM_BYTES * register + 8;
+            context.vector_state[upper..upper + 8].copy_from_slice(&values[1].to_bits().to_le_bytes());
+        }
+        set_shadow(context, shadow::vector(1) + 8, 7 | WIDE_TAG);
+        let entry = entry(context, "_ZGVbN2vv_hypot").expect("active");
+        let (low, high) = (2f64.hypot(4.0), 3f64.hypot(5.0));
+        set_register(context, 0, low.to_bits());
+        context.vector_state[XMM + 8..XMM + 16].copy_from_slice(&high.to_bits().to_le_bytes());
+        let log = Log::default();
+        entry.complete(context, &log);
+        assert_eq!(*log.0.borrow(), [(Width::Binary64, [7, 0], [5.0 / high, 0.0])]);
+        assert_eq!([vector_shadow(context, 0), word(&context.tool, 128 + 8)], [0, 100 | WIDE_TAG]);
     }
 
     #[test]
@@ -335,7 +427,7 @@ mod tests {
         let floor = entry(context, "floor").expect("active");
         let log = Log::default();
         floor.complete(context, &log);
-        assert_eq!(vector_shadow(context, 0, 0), 0, "an integer does not depend on anything");
+        assert_eq!(vector_shadow(context, 0), 0, "an integer does not depend on anything");
         set_shadow(context, shadow::vector(1), 4 | WIDE_TAG);
         set_register(context, 0, 7.0f64.to_bits());
         let fmod = entry(context, "fmod").expect("active");
@@ -352,9 +444,8 @@ mod tests {
         for base in [address, address + SHADOW_STRIDE] {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            // Shadow begins within a page.
             let page = base & !4095;
-            // SAFETY: a fresh mapping where nothing is.
+            // SAFETY: a fresh mapping where nothing is; a page of shadow does not begin where a page does.
             let mapped = unsafe { libc::mmap(page as *mut libc::c_void, 8192, protection, flags, -1, 0) };
             assert_eq!(mapped as u64, page);
         }
@@ -375,17 +466,22 @@ mod tests {
         // SAFETY: mapped above.
         let shadows: [u64; 2] = unsafe { std::ptr::read((address + SHADOW_STRIDE) as *const [u64; 2]) };
         assert_eq!(shadows, [100 | WIDE_TAG, 101 | WIDE_TAG]);
-        assert_eq!(vector_shadow(context, 0, 0), 0, "sincos has no result in a register");
+        assert_eq!(vector_shadow(context, 0), 0, "sincos has no result in a register");
     }
 
     #[test]
     fn indices_are_read_as_they_are_written() {
-        for width in [Width::Binary32, Width::Binary64] {
+        for width in [Width::Binary32, Width::Binary64, Width::Extended] {
             for value in [0, 1, shadow::NARROW_LIMIT - 1] {
-                assert_eq!(index(width, shadow_word(width, value)), value);
+                assert_eq!(index(width, shadow_of_index(width, value)), value);
             }
         }
-        assert_eq!(index(Width::Binary64, 5), 5, "SET_INDEX writes no tag");
-        assert_eq!(index(Width::Binary64, 5 | 6 << 32), 0, "two binary32 numbers");
+        let shadow = |word: u64| {
+            let mut shadow = Bytes::default();
+            shadow[..8].copy_from_slice(&word.to_le_bytes());
+            shadow
+        };
+        assert_eq!(index(Width::Binary64, shadow(5)), 5, "SET_INDEX writes no tag");
+        assert_eq!(index(Width::Binary64, shadow(5 | 6 << 32)), 0, "two binary32 numbers");
     }
 }

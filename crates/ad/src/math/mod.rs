@@ -1,82 +1,138 @@
 //! Functions of the C math library and their analytic derivatives.
 //!
 //! The machine code of a math library is full of bit tricks and table look-ups, whose instruction-wise derivative is inexact or wrong. So a call runs
-//! natively and is recorded as one operation, with the partial derivatives of this module. They are plain functions
-//! of binary64 numbers; a binary32 function's partials are computed in binary64 from its widened arguments.
+//! natively and is recorded as operations on its arguments, with the partial derivatives of this module. They are plain functions
+//! of binary64 numbers; those of a binary32 function are computed in binary64 from its widened arguments, those of a `long double` one from its rounded
+//! arguments.
 //!
-//! What each function's partials are, also at points without a derivative, is told in [`table`] and, from the same text, in `docs/math-functions.md`.
-//! One rule holds for all: where the result is NaN, so are its partials.
+//! - [`table`] says what each function's partials are, also at points without a derivative; `docs/math-functions.md` is made from the same text;
+//! - [`names`] finds the function that a symbol stands for: `sin`, `sinf64x`, `__exp_finite`, `_ZGVdN4v_sin`;
+//! - [`passing`] says where a function finds its arguments and leaves its results;
+//! - [`intercept`] puts this together at a call.
 //!
-//! The `long double` functions are not in the table: their arguments come on the stack and their result in an x87 register; their code is
-//! differentiated like any other.
+//! One rule holds for all: where a result is NaN, so are its partials.
 
+mod complex;
 mod digamma;
 pub mod intercept;
+mod names;
+mod passed;
+pub mod passing;
+mod rule;
 mod rules;
-mod special;
-pub mod table;
-
-use std::collections::HashMap;
-use std::sync::LazyLock;
+mod table;
 
 pub use digamma::digamma;
-pub use table::{Line, lines};
+pub use names::{by_id, forms, id, lookup};
+pub use table::{FOLLOWED, GROUPS, Group, Line, Names, Signature};
 
-use table::Rule;
+use crate::x87::Extended;
+use passing::Lane;
+use rule::Rule;
 
-/// Most real arguments that a function has.
-pub const MAX_REALS: usize = 3;
+/// Most real arguments that a function has; a complex argument counts as two.
+pub const MAX_REALS: usize = 4;
 /// Most arguments of class INTEGER (integers and pointers) that a function has.
-pub const MAX_INTEGERS: usize = 2;
+pub const MAX_INTEGERS: usize = 3;
 /// Most real results that a function has.
 pub const MAX_RESULTS: usize = 2;
 
-/// The format of a function's real arguments and results.
+/// The format of a real number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// `float`.
     Binary32,
     /// `double`.
     Binary64,
+    /// `long double`.
+    Extended,
 }
 
+/// The bytes of a number of any width, in memory order; those beyond its width have no meaning.
+pub type Bytes = [u8; Extended::BYTES];
+
 impl Width {
-    /// Bytes that a number takes in memory.
-    pub fn bytes(self) -> u64 {
+    /// Bytes of a number; in memory a `long double` takes more.
+    pub fn bytes(self) -> usize {
         match self {
             Width::Binary32 => 4,
             Width::Binary64 => 8,
+            Width::Extended => Extended::BYTES,
         }
     }
 
-    /// The number in the low bytes of `bits`, exactly.
-    pub fn widen(self, bits: u64) -> f64 {
+    /// The number, exactly but for a `long double`, which is rounded.
+    pub fn widen(self, bytes: Bytes) -> f64 {
+        let [a, b, c, d, e, f, g, h, ..] = bytes;
         match self {
-            Width::Binary32 => f64::from(f32::from_bits(bits as u32)),
-            Width::Binary64 => f64::from_bits(bits),
+            Width::Binary32 => f64::from(f32::from_le_bytes([a, b, c, d])),
+            Width::Binary64 => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            Width::Extended => Extended::from_bytes(bytes).to_f64(),
         }
+    }
+
+    /// The bytes of a number, rounded to this width.
+    pub fn narrow(self, value: f64) -> Bytes {
+        let mut bytes = Bytes::default();
+        match self {
+            Width::Binary32 => bytes[..4].copy_from_slice(&(value as f32).to_le_bytes()),
+            Width::Binary64 => bytes[..8].copy_from_slice(&value.to_le_bytes()),
+            Width::Extended => bytes = Extended::from_f64(value).to_bytes(),
+        }
+        bytes
+    }
+
+    /// Whether the number is one that has no counterpart in binary64: finite and too large, or too small and not zero.
+    fn exceeds_binary64(self, bytes: Bytes) -> bool {
+        if self != Width::Extended {
+            return false;
+        }
+        let (number, rounded) = (Extended::from_bytes(bytes), self.widen(bytes));
+        let is_finite = number.exponent() <= 16383;
+        (rounded.is_infinite() && is_finite) || (rounded == 0.0 && !number.is_zero())
     }
 }
 
-/// What an argument is. Real ones are passed in `xmm0`, `xmm1`, `xmm2`, the others in `rdi`, `rsi`, each class counted on its own
-/// (System V ABI).
+/// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// A number of the function's width.
+    /// A number.
     Real,
+    /// A complex number: two reals.
+    Complex,
     /// `int`: the upper half of its register is undefined.
     Int,
     /// `long`.
     Long,
-    /// Where the function stores a number of its width; it may be that no result is described there, if it is not real.
+    /// Where the function stores a number; it may be that no result is described there, if it is not real.
     Pointer,
+    /// A number on which the result does not depend continuously. Only the last argument can be of this kind.
+    Ignored,
+}
+
+impl Argument {
+    /// How many real numbers it counts for.
+    pub fn reals(self) -> usize {
+        match self {
+            Argument::Real => 1,
+            Argument::Complex => 2,
+            Argument::Int | Argument::Long | Argument::Pointer | Argument::Ignored => 0,
+        }
+    }
+
+    /// Whether it is passed as integers are.
+    pub fn is_integer(self) -> bool {
+        matches!(self, Argument::Int | Argument::Long | Argument::Pointer)
+    }
 }
 
 /// Where a function leaves a real result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In `xmm0`.
-    Register,
+    /// It is the value of the call.
+    Value,
+    /// It is the imaginary part of the value of the call.
+    Imaginary,
     /// In memory, at the address that was the argument of this number among those of class INTEGER.
     Pointer(usize),
 }
@@ -98,26 +154,35 @@ pub type Partials = [[f64; MAX_REALS]; MAX_RESULTS];
 /// A function of the math library.
 #[derive(Debug)]
 pub struct MathFunction {
-    /// Its symbol.
-    pub name: &'static str,
-    /// The format of its real arguments and results.
+    /// Its usual symbol: `sinf` also for `sinf32` and `_ZGVbN4v_sinf`.
+    pub name: String,
+    /// The format of its real arguments.
     pub width: Width,
+    /// The format of its real results.
+    pub result_width: Width,
     /// Its arguments in the order of the C prototype.
     pub arguments: &'static [Argument],
     /// Its real results.
     pub results: &'static [Place],
+    /// Where arguments and results are: one lane, or several if it is a function of vectors.
+    lanes: Vec<Lane>,
     rule: Rule,
 }
 
 impl MathFunction {
     /// Number of real arguments.
     pub fn reals(&self) -> usize {
-        self.arguments.iter().filter(|&&argument| argument == Argument::Real).count()
+        self.arguments.iter().map(|argument| argument.reals()).sum()
     }
 
     /// Number of arguments of class INTEGER.
     pub fn integers(&self) -> usize {
-        self.arguments.len() - self.reals()
+        self.arguments.iter().filter(|argument| argument.is_integer()).count()
+    }
+
+    /// Where arguments and results are: one lane, or several if it is a function of vectors.
+    pub fn lanes(&self) -> &[Lane] {
+        &self.lanes
     }
 
     /// The partial derivatives of each result with respect to each real argument. Entries beyond the function's results and arguments are 0.
@@ -135,50 +200,21 @@ impl MathFunction {
         partials
     }
 
-    /// The integer argument: there is at most one. 0 if there is none.
+    /// Whether its results do not vary.
+    fn is_constant(&self) -> bool {
+        matches!(self.rule, Rule::Constant)
+    }
+
+    /// The integer argument that the rule wants: the first one. 0 if there is none.
     fn integer(&self, call: &Call) -> i64 {
-        let classes = self.arguments.iter().filter(|&&argument| argument != Argument::Real);
+        let classes = self.arguments.iter().filter(|argument| argument.is_integer());
         for (&argument, &register) in classes.zip(&call.integers) {
             match argument {
                 Argument::Int => return i64::from(register as i32),
                 Argument::Long => return register as i64,
-                Argument::Pointer | Argument::Real => {}
+                _ => {}
             }
         }
         0
     }
-}
-
-static FUNCTIONS: LazyLock<HashMap<&'static str, MathFunction>> = LazyLock::new(|| {
-    let pairs = table::lines()
-        .iter()
-        .flat_map(|line| [(line.double, Width::Binary64, line), (line.float, Width::Binary32, line)]);
-    pairs
-        .map(|(name, width, line)| {
-            let signature = line.signature;
-            (
-                name,
-                MathFunction {
-                    name,
-                    width,
-                    arguments: signature.arguments,
-                    results: signature.results,
-                    rule: line.rule,
-                },
-            )
-        })
-        .collect()
-});
-
-/// The function with this symbol: `sin`, `sinf`, or glibc's entry for `-ffinite-math-only`, `__exp_finite`.
-pub fn lookup(name: &str) -> Option<&'static MathFunction> {
-    FUNCTIONS.get(name).or_else(|| {
-        let base = name.strip_prefix("__")?.strip_suffix("_finite")?;
-        table::FINITE.contains(&base.strip_suffix("f").unwrap_or(base)).then(|| FUNCTIONS.get(base))?
-    })
-}
-
-/// All functions, in no particular order and without aliases.
-pub fn functions() -> impl Iterator<Item = &'static MathFunction> {
-    FUNCTIONS.values()
 }

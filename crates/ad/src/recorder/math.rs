@@ -15,7 +15,8 @@ impl Recorder for Recording {
     fn record(&self, context: &mut Context, width: Width, operands: [u64; 2], partials: [f64; 2]) -> u64 {
         let format = match width {
             Width::Binary32 => Format::Binary32,
-            Width::Binary64 => Format::Binary64,
+            // Wide indices both.
+            Width::Binary64 | Width::Extended => Format::Binary64,
         };
         Thread::new(context).record(Operation::Partials, format, operands, partials)
     }
