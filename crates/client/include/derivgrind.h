@@ -37,7 +37,10 @@ enum derivgrind_request_number {
   DERIVGRIND_REQUEST_INDEX_TO_FILE,
   DERIVGRIND_REQUEST_GET_MODE,
   DERIVGRIND_REQUEST_GET_FLAGS,
-  DERIVGRIND_REQUEST_SET_FLAGS
+  DERIVGRIND_REQUEST_SET_FLAGS,
+  DERIVGRIND_REQUEST_GET_DOTVALUE_DIRECTION = 0x44470010,
+  DERIVGRIND_REQUEST_SET_DOTVALUE_DIRECTION,
+  DERIVGRIND_REQUEST_GET_DIRECTIONS
 };
 
 /* ---- Language differences -------------------------------------------------------------------------------- */
@@ -146,6 +149,14 @@ DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_size_at_(const volatile void*) {
 DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_dotvalue_(derivgrind_word number, const volatile void* variable,
                                                           const volatile void* dotvalue, derivgrind_word size) {
   return derivgrind_request_(0, number, DERIVGRIND_ADDRESS_(variable), DERIVGRIND_ADDRESS_(dotvalue), size, 0);
+}
+
+DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_dotvalue_direction_(derivgrind_word number,
+                                                                    const volatile void* variable,
+                                                                    const volatile void* dotvalue,
+                                                                    derivgrind_word size,
+                                                                    derivgrind_word direction) {
+  return derivgrind_request_(0, number, DERIVGRIND_ADDRESS_(variable), DERIVGRIND_ADDRESS_(dotvalue), size, direction);
 }
 
 DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_index_(derivgrind_word number, const volatile void* variable,
@@ -290,6 +301,19 @@ DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_mark_float_(const volatile void*
   derivgrind_dotvalue_(DERIVGRIND_REQUEST_SET_DOTVALUE, (address), (dotaddress), \
                        DERIVGRIND_CAST_(derivgrind_word, size))
 
+/* The same in direction k of those that the program is run with (derivgrind --directions=N), counted from 0. The
+ * requests above mean direction 0. */
+#define DERIVGRIND_GET_DOTVALUE_DIRECTION(k, address, dotaddress, size)                              \
+  derivgrind_dotvalue_direction_(DERIVGRIND_REQUEST_GET_DOTVALUE_DIRECTION, (address), (dotaddress), \
+                                 DERIVGRIND_CAST_(derivgrind_word, size), DERIVGRIND_CAST_(derivgrind_word, k))
+#define DERIVGRIND_SET_DOTVALUE_DIRECTION(k, address, dotaddress, size)                              \
+  derivgrind_dotvalue_direction_(DERIVGRIND_REQUEST_SET_DOTVALUE_DIRECTION, (address), (dotaddress), \
+                                 DERIVGRIND_CAST_(derivgrind_word, size), DERIVGRIND_CAST_(derivgrind_word, k))
+
+/* How many directions there are: 0 outside forward mode. */
+#define DERIVGRIND_GET_DIRECTIONS \
+  DERIVGRIND_CAST_(unsigned, derivgrind_request_(0, DERIVGRIND_REQUEST_GET_DIRECTIONS, 0, 0, 0, 0))
+
 /* ---- Either mode ----------------------------------------------------------------------------------------- */
 
 /* Adds `plus` to, and subtracts `minus` from, a counter of the calling thread, and returns its previous value. While it
@@ -328,6 +352,11 @@ DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_mark_float_(const volatile void*
 #define DG_INDEX_TO_FILE(file, index) DERIVGRIND_INDEX_TO_FILE(file, index)
 #define DG_GET_DOTVALUE(address, dotaddress, size) DERIVGRIND_GET_DOTVALUE(address, dotaddress, size)
 #define DG_SET_DOTVALUE(address, dotaddress, size) DERIVGRIND_SET_DOTVALUE(address, dotaddress, size)
+#define DG_GET_DOTVALUE_DIRECTION(k, address, dotaddress, size) \
+  DERIVGRIND_GET_DOTVALUE_DIRECTION(k, address, dotaddress, size)
+#define DG_SET_DOTVALUE_DIRECTION(k, address, dotaddress, size) \
+  DERIVGRIND_SET_DOTVALUE_DIRECTION(k, address, dotaddress, size)
+#define DG_GET_DIRECTIONS DERIVGRIND_GET_DIRECTIONS
 #define DG_DISABLE(plus, minus) DERIVGRIND_DISABLE(plus, minus)
 #define DG_GET_MODE DERIVGRIND_GET_MODE
 #define DG_GET_FLAGS(address, active, discrete, size) DERIVGRIND_GET_FLAGS(address, active, discrete, size)

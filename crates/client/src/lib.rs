@@ -126,16 +126,37 @@ pub fn index_to_file(file: IndexFile, index: Index) {
     request(0, Number::IndexToFile, [file as u64, (&raw const index).addr() as u64, 0, 0, 0]);
 }
 
-/// A variable's dot value in forward mode, otherwise 0.
+/// A variable's dot value in forward mode (in the first direction), otherwise 0.
 pub fn dot_value<T: Real>(variable: &T) -> T {
     let mut dot = T::ZERO;
     request(0, Number::GetDotValue, [address(variable), (&raw mut dot).addr() as u64, size_of::<T>() as u64, 0, 0]);
     dot
 }
 
-/// Sets a variable's dot value in forward mode.
+/// Sets a variable's dot value in forward mode, in the first direction.
 pub fn set_dot_value<T: Real>(variable: &mut T, dot: T) {
     request(0, Number::SetDotValue, [address(variable), (&raw const dot).addr() as u64, size_of::<T>() as u64, 0, 0]);
+}
+
+/// Number of directions in forward mode (`derivgrind --directions=N`), otherwise 0.
+pub fn directions() -> usize {
+    request(0, Number::GetDirections, [0; 5]) as usize
+}
+
+/// A variable's dot value in a direction of forward mode, counted from 0; otherwise 0.
+pub fn dot_value_in<T: Real>(direction: usize, variable: &T) -> T {
+    let mut dot = T::ZERO;
+    let dot_address = (&raw mut dot).addr() as u64;
+    let arguments = [address(variable), dot_address, size_of::<T>() as u64, direction as u64, 0];
+    request(0, Number::GetDotValueDirection, arguments);
+    dot
+}
+
+/// Sets a variable's dot value in a direction of forward mode, counted from 0.
+pub fn set_dot_value_in<T: Real>(direction: usize, variable: &mut T, dot: T) {
+    let dot_address = (&raw const dot).addr() as u64;
+    let arguments = [address(variable), dot_address, size_of::<T>() as u64, direction as u64, 0];
+    request(0, Number::SetDotValueDirection, arguments);
 }
 
 /// While it lives, nothing that the thread computes is differentiated, and its results are passive.

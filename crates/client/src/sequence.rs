@@ -26,6 +26,12 @@ pub enum Number {
     GetFlags,
     /// Variable's address, addresses of the activity and the discreteness mask, size.
     SetFlags,
+    /// As `GetDotValue`, and a direction, counted from 0.
+    GetDotValueDirection = 0x4447_0010,
+    /// As `SetDotValue`, and a direction, counted from 0.
+    SetDotValueDirection,
+    /// The result is the number of directions.
+    GetDirections,
 }
 
 /// Performs a request and returns its result, or `otherwise` if the program does not run under the tool.

@@ -34,6 +34,7 @@ created 9
 index_to_file 0
 set_dotvalue 0
 get_dotvalue 0
+direction 0
 disable 0
 mode 0
 flags 0

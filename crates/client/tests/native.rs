@@ -24,6 +24,8 @@ fn results_are_the_defaults() {
     assert_eq!(dg::index(&x), 0);
     dg::set_dot_value(&mut x, 7.0);
     assert_eq!(dg::dot_value(&x), 0.0);
+    dg::set_dot_value_in(1, &mut x, 7.0);
+    assert_eq!((dg::dot_value_in(1, &x), dg::directions()), (0.0, 0));
     let _outer = dg::disable();
     let _inner = dg::disable();
     assert_eq!(dg::sequence::request(41, dg::sequence::Number::GetMode, [0; 5]), 41);

@@ -40,6 +40,8 @@ int main(void) {
   print("index_to_file", DG_INDEX_TO_FILE(DG_INDEXFILE_INPUT, &i) + DG_INDEX_TO_FILE(DG_INDEXFILE_OUTPUT, &j));
   print("set_dotvalue", DG_SET_DOTVALUE(&d, &dot, sizeof d) + DG_SET_DOTVALUE(&f, &dotf, 4));
   print("get_dotvalue", DG_GET_DOTVALUE(&d, &dot, sizeof d) + DERIVGRIND_GET_DOTVALUE(&f, &dotf, 4));
+  print("direction", DG_SET_DOTVALUE_DIRECTION(2, &d, &dot, sizeof d) + DG_GET_DOTVALUE_DIRECTION(1u, &f, &dotf, 4) +
+                       DERIVGRIND_GET_DOTVALUE_DIRECTION(0, &d, &dot, 8) + DG_GET_DIRECTIONS);
   print("disable", DG_DISABLE(1, 0) + DG_DISABLE(0, 1));
   print("mode", DG_GET_MODE);
   print("flags", DG_GET_FLAGS(&d, active, discrete, 8) + DG_SET_FLAGS(&d, active, discrete, 8) + DG_MARK_FLOAT(l));
