@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use derivgrind_engine::memory::{self, user};
 use derivgrind_engine::report;
 
+use crate::arrays::{Array, Role};
 use crate::instrument::{MOST_LAYERS, layers};
 use crate::x87::Extended;
 
@@ -158,6 +159,12 @@ impl State {
         usize::try_from(handle).ok().and_then(|handle| self.numbers.get(handle)).copied().unwrap_or(self.numbers[0])
     }
 
+    /// What the next input gets.
+    fn next_seeds(&self) -> Dots {
+        let seeds = self.declared.seeds.get(self.results.inputs.len());
+        std::array::from_fn(|layer| seeds.and_then(|dots| dots.get(layer)).copied().unwrap_or(0.0))
+    }
+
     fn add(&mut self, number: Number) -> u64 {
         self.numbers.push(number);
         self.numbers.len() as u64 - 1
@@ -230,8 +237,7 @@ pub(crate) fn declare(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Faul
     let number = state.number(handle);
     match arguments[1] {
         0 => {
-            let seeds = state.declared.seeds.get(state.results.inputs.len());
-            let dots = std::array::from_fn(|layer| seeds.and_then(|dots| dots.get(layer)).copied().unwrap_or(0.0));
+            let dots = state.next_seeds();
             if let Some(number) = usize::try_from(handle).ok().and_then(|handle| state.numbers.get_mut(handle)) {
                 number.dots = dots;
             }
@@ -248,6 +254,34 @@ pub(crate) fn declare(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Faul
             Ok(None)
         }
     }
+}
+
+/// `DECLARE_ARRAY(0 for inputs or 1 for outputs, address, number of elements, size of an element)`: `give` changes an input by its seeds,
+/// `dots_of` tells an output's dot values. Returns the number of elements.
+pub(crate) fn declare_array(
+    arguments: &[u64; 6],
+    mut give: impl FnMut(Handle) -> Result<(), user::Fault>,
+    dots_of: impl Fn(u64, u64) -> Result<Dots, user::Fault>,
+) -> Result<u64, user::Fault> {
+    let mut state = state();
+    let Some(state) = state.as_mut() else { return Ok(0) };
+    let Some(array) = Array::of_request(arguments) else { return Ok(0) };
+    let role = array.role;
+    let size = if array.size > 8 { EXTENDED } else { array.size };
+    array.blocks(|block| {
+        for (address, value) in block.elements() {
+            match role {
+                Role::Inputs => {
+                    let dots = state.next_seeds();
+                    state.results.inputs.push((value, size));
+                    give(Handle { address, size, dots })?;
+                }
+                Role::Outputs => state.results.outputs.push((value, dots_of(address, size)?[layers()].to_vec())),
+            }
+        }
+        Ok(())
+    })?;
+    Ok(array.count())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! From machine instructions to derivatives: lifting, AD IR, rules, recording and forward mode.
 
 pub mod analysis;
+mod arrays;
 pub mod bit_tricks;
 pub mod declared;
 pub mod forward;

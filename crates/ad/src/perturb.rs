@@ -64,6 +64,7 @@ fn answer(arguments: &[u64; 6]) -> Result<u64, user::Fault> {
                 perturb(variable)?;
             }
         }
+        requests::DECLARE_ARRAY => return declared::declare_array(arguments, perturb, |_, _| Ok(declared::PASSIVE)),
         requests::GET_MODE => return Ok(u64::from(b'b')),
         _ => {}
     }

@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod commands;
 pub mod difference;
 pub mod failure;
+pub mod fortran;
 pub mod gradient;
 pub mod messages;
 pub mod npy;

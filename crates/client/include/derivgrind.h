@@ -40,7 +40,10 @@ enum derivgrind_request_number {
   DERIVGRIND_REQUEST_SET_FLAGS,
   DERIVGRIND_REQUEST_GET_DOTVALUE_DIRECTION = 0x44470010,
   DERIVGRIND_REQUEST_SET_DOTVALUE_DIRECTION,
-  DERIVGRIND_REQUEST_GET_DIRECTIONS
+  DERIVGRIND_REQUEST_GET_DIRECTIONS,
+  DERIVGRIND_REQUEST_DECLARE_ARRAY = 0x44470020,
+  DERIVGRIND_REQUEST_START_RECORDING,
+  DERIVGRIND_REQUEST_FINISH_RECORDING
 };
 
 /* ---- Language differences -------------------------------------------------------------------------------- */
@@ -242,6 +245,13 @@ DERIVGRIND_FUNCTION_ derivgrind_index derivgrind_declare_(derivgrind_word file, 
   return index;
 }
 
+/* Declares the elements of an array, in order, and returns their number; 0 if nothing is recorded. */
+DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_declare_array_(derivgrind_word file, const volatile void* array,
+                                                               derivgrind_word count, __SIZE_TYPE__ size) {
+  return derivgrind_request_(0, DERIVGRIND_REQUEST_DECLARE_ARRAY, file, DERIVGRIND_ADDRESS_(array), count,
+                             derivgrind_real_size_(size));
+}
+
 /* Bit-trick finder: each bit of the variable holds part of a real number, none is discrete data. */
 DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_mark_float_(const volatile void* variable, __SIZE_TYPE__ size) {
   unsigned char active[16];
@@ -267,6 +277,15 @@ DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_mark_float_(const volatile void*
  * the index files. Each returns the index; 0 if nothing is recorded. */
 #define DERIVGRIND_INPUTF(var) derivgrind_declare_(DG_INDEXFILE_INPUT, DERIVGRIND_INPUT(var))
 #define DERIVGRIND_OUTPUTF(var) derivgrind_declare_(DG_INDEXFILE_OUTPUT, DERIVGRIND_OUTPUT(var))
+
+/* Declares the `count` elements from `array` on (a pointer to float, double or long double), in order, by a single
+ * request. Returns their number; 0 if nothing is recorded. */
+#define DERIVGRIND_INPUT_ARRAY(array, count)                                                                \
+  derivgrind_declare_array_(DG_INDEXFILE_INPUT, (array), DERIVGRIND_CAST_(derivgrind_word, count), \
+                            sizeof(*(array)))
+#define DERIVGRIND_OUTPUT_ARRAY(array, count)                                                                \
+  derivgrind_declare_array_(DG_INDEXFILE_OUTPUT, (array), DERIVGRIND_CAST_(derivgrind_word, count), \
+                            sizeof(*(array)))
 
 /* The same without an entry in the index file: the caller keeps the index. */
 #define DERIVGRIND_INPUT(var) derivgrind_input_(&(var), sizeof(var))
@@ -341,6 +360,8 @@ DERIVGRIND_FUNCTION_ derivgrind_word derivgrind_mark_float_(const volatile void*
 
 #define DG_INPUTF(var) DERIVGRIND_INPUTF(var)
 #define DG_OUTPUTF(var) DERIVGRIND_OUTPUTF(var)
+#define DG_INPUT_ARRAY(array, count) DERIVGRIND_INPUT_ARRAY(array, count)
+#define DG_OUTPUT_ARRAY(array, count) DERIVGRIND_OUTPUT_ARRAY(array, count)
 #define DG_INPUT(var) DERIVGRIND_INPUT(var)
 #define DG_OUTPUT(var) DERIVGRIND_OUTPUT(var)
 #define DG_GET_INDEX(address, index) DERIVGRIND_GET_INDEX(address, index)

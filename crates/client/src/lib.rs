@@ -12,7 +12,8 @@
 //!
 //! Run under `derivgrind grad`, this program yields the derivative 6.
 //!
-//! The C and C++ headers with the same requests are in this crate's directory `include`; [`HEADER`] is the text of the main one.
+//! The C and C++ headers with the same requests are in this crate's directory `include`; [`HEADER`] is the text of the main one. The
+//! directory `fortran` has the module for Fortran programs.
 
 mod real;
 pub mod sequence;
@@ -25,6 +26,12 @@ pub const HEADER: &str = include_str!("../include/derivgrind.h");
 
 /// Text of the C and C++ header `valgrind/derivgrind.h`, which includes the former.
 pub const COMPATIBILITY_HEADER: &str = include_str!("../include/valgrind/derivgrind.h");
+
+/// Text of the Fortran module `derivgrind_clientrequests`.
+pub const FORTRAN_MODULE: &str = include_str!("../fortran/derivgrind_clientrequests.f90");
+
+/// Text of the C file with the module's procedures.
+pub const FORTRAN_REQUESTS: &str = include_str!("../fortran/requests.c");
 
 /// Number of a block of the tape; 0 belongs to passive values.
 pub type Index = u64;
@@ -69,11 +76,9 @@ pub fn input<T: Real>(variable: &mut T) -> Index {
     created
 }
 
-/// Declares each element as an input, in order.
+/// Declares each element as an input, in order, by a single request.
 pub fn inputs<T: Real>(variables: &mut [T]) {
-    for variable in variables {
-        input(variable);
-    }
+    declare_array(IndexFile::Inputs, variables);
 }
 
 /// Declares a variable as an output and returns the output's index, 0 if nothing is recorded.
@@ -86,11 +91,14 @@ pub fn output<T: Real>(variable: &T) -> Index {
     copy
 }
 
-/// Declares each element as an output, in order.
+/// Declares each element as an output, in order, by a single request.
 pub fn outputs<T: Real>(variables: &[T]) {
-    for variable in variables {
-        output(variable);
-    }
+    declare_array(IndexFile::Outputs, variables);
+}
+
+fn declare_array<T: Real>(file: IndexFile, variables: &[T]) {
+    let address = variables.as_ptr().addr() as u64;
+    request(0, Number::DeclareArray, [file as u64, address, variables.len() as u64, size_of::<T>() as u64, 0]);
 }
 
 /// A variable's index: 0 if it is passive or if nothing is recorded.

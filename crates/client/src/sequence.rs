@@ -32,6 +32,15 @@ pub enum Number {
     SetDotValueDirection,
     /// The result is the number of directions.
     GetDirections,
+    /// 0 for inputs or 1 for outputs, address of the first element, number of elements, size of an element; the result is the number of
+    /// elements.
+    DeclareArray = 0x4447_0020,
+    /// Address of the zero-terminated path of a directory: a new recording begins there, and everything is passive; the result is 1, or 2 if
+    /// it cannot be written there.
+    StartRecording,
+    /// Address of a buffer, its size: the recording is complete, and everything is passive. The buffer gets a zero-terminated text: what was
+    /// not differentiated, or what went wrong. The result is 1, or 2 if something went wrong.
+    FinishRecording,
 }
 
 /// Performs a request and returns its result, or `otherwise` if the program does not run under the tool.

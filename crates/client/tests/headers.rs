@@ -24,6 +24,7 @@ const OPTIMISATIONS: &[&str] = &["-O0", "-O3"];
 const NATIVE_OUTPUT: &str = "\
 inputf 0
 walked 2
+arrays 0
 input 0
 get_index 0
 i 7

@@ -1,7 +1,7 @@
 //! The lists of inputs and outputs: text, one decimal index a line, in order of declaration.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,13 +34,19 @@ impl IndexList {
 
     /// Appends an index. An error is kept for [`flush`](Self::flush).
     pub(crate) fn declare(&self, index: u64) {
+        self.declare_all(&[index]);
+    }
+
+    /// Appends indices, in order and without others between them.
+    pub(crate) fn declare_all(&self, indices: &[u64]) {
         let mut pending = lock(&self.pending);
-        // Writing to a Vec does not fail.
-        let _ = writeln!(pending.text, "{index}");
-        self.declared.fetch_add(1, Ordering::Relaxed);
-        if pending.text.len() >= Self::BUFFER {
-            pending.write(&*self.sink);
+        for &index in indices {
+            push_decimal(&mut pending.text, index);
+            if pending.text.len() >= Self::BUFFER {
+                pending.write(&*self.sink);
+            }
         }
+        self.declared.fetch_add(indices.len() as u64, Ordering::Relaxed);
     }
 
     /// How many indices have been declared.
@@ -68,6 +74,21 @@ impl Pending {
         self.offset += self.text.len() as u64;
         self.text.clear();
     }
+}
+
+/// Appends a line with a number. There may be millions, which the formatting machinery would make slow.
+fn push_decimal(text: &mut Vec<u8>, mut number: u64) {
+    let mut line = [b'\n'; 21];
+    let mut start = line.len() - 1;
+    loop {
+        start -= 1;
+        line[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&line[start..]);
 }
 
 /// Locks, also if a thread has panicked with the lock: what it guards is valid at any time.
@@ -101,5 +122,18 @@ pub(crate) fn shorten(line: &str) -> String {
     match line.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_printed_in_decimal() {
+        let mut text = Vec::new();
+        let numbers = [0, 7, 10, 1_234_567_890, u64::MAX];
+        numbers.iter().for_each(|&number| push_decimal(&mut text, number));
+        assert_eq!(text, b"0\n7\n10\n1234567890\n18446744073709551615\n");
     }
 }

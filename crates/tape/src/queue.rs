@@ -40,7 +40,7 @@ pub(crate) struct Recording {
     end: AtomicU64,
     /// Where the directory has been put.
     directory_offset: AtomicU64,
-    failed: AtomicBool,
+    failed: Arc<AtomicBool>,
     failure: Mutex<Option<Failure>>,
     queue: Mutex<Queue>,
     /// Signalled when a chunk waits, or when the threads shall end.
@@ -105,30 +105,50 @@ pub(crate) struct Sinks {
 }
 
 impl Recording {
-    /// Creates the files and starts the background threads. Indices are given out from `first_index`.
+    /// Creates the files. Indices are given out from `first_index`; `failed` tells from now on whether something has gone wrong.
     pub(crate) fn start(
         directory: &Path,
         process: Process,
         first_index: u64,
         parent: Option<Parent>,
+        failed: &Arc<AtomicBool>,
     ) -> Result<Arc<Recording>> {
         let create =
             |name| -> Result<Box<dyn Sink>> { Ok(Box::new(FileSink::create(&process.file(directory, name))?)) };
         let sinks = Sinks { tape: create(TAPE_FILE)?, inputs: create(INPUT_FILE)?, outputs: create(OUTPUT_FILE)? };
-        let recording = Arc::new(Recording::new(directory, process, first_index, parent, sinks));
+        let mut recording = Recording::new(directory, process, first_index, parent, sinks);
         let header = Header { parent, ..Header::default() };
         recording
             .sink
             .write_at(&header.to_bytes(), 0)
             .map_err(|source| TapeError::io("write", &recording.path, source))?;
-        recording
-            .start_threads()
-            .map_err(|source| TapeError::io("start a thread to write", &recording.path, source))?;
-        Ok(recording)
+        recording.failed = Arc::clone(failed);
+        Ok(Arc::new(recording))
+    }
+
+    /// Starts the background threads. Until then what is submitted waits; [`finish`](Self::finish) writes what has not been written.
+    pub(crate) fn start_threads_now(self: &Arc<Self>) -> Result<()> {
+        self.start_threads().map_err(|source| TapeError::io("start a thread to write", &self.path, source))
+    }
+
+    /// The buffers that wait to be used again.
+    pub(crate) fn take_buffers(&self) -> Vec<Buffer> {
+        std::mem::take(&mut lock(&self.queue).free)
+    }
+
+    /// Hands over buffers to be used.
+    pub(crate) fn give_buffers(&self, buffers: Vec<Buffer>) {
+        lock(&self.queue).free.extend(buffers);
     }
 
     /// A recording that drops everything because of `error`.
-    pub(crate) fn broken(directory: &Path, process: Process, parent: Parent, error: &TapeError) -> Arc<Recording> {
+    pub(crate) fn broken(
+        directory: &Path,
+        process: Process,
+        parent: Parent,
+        error: &TapeError,
+        failed: &Arc<AtomicBool>,
+    ) -> Arc<Recording> {
         struct Nowhere;
         impl Sink for Nowhere {
             fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
@@ -136,7 +156,8 @@ impl Recording {
             }
         }
         let sinks = Sinks { tape: Box::new(Nowhere), inputs: Box::new(Nowhere), outputs: Box::new(Nowhere) };
-        let recording = Recording::new(directory, process, parent.index_limit, Some(parent), sinks);
+        let mut recording = Recording::new(directory, process, parent.index_limit, Some(parent), sinks);
+        recording.failed = Arc::clone(failed);
         match error {
             TapeError::Io { action, path, source } => recording.fail(Failure::new(action, path, source)),
             other => recording.fail(Failure::new("write", &recording.path, &io::Error::other(other.to_string()))),
@@ -162,7 +183,7 @@ impl Recording {
             submitted: AtomicU64::new(0),
             end: AtomicU64::new(HEADER_BYTES as u64),
             directory_offset: AtomicU64::new(HEADER_BYTES as u64),
-            failed: AtomicBool::new(false),
+            failed: Arc::default(),
             failure: Mutex::new(None),
             queue: Mutex::new(Queue {
                 filled: VecDeque::with_capacity(WAITING + 1),
@@ -213,6 +234,7 @@ impl Recording {
 
     pub(crate) fn submit(&self, chunk: Chunk, used: usize) {
         self.submitted.fetch_add(used as u64, Ordering::Relaxed);
+
         let mut queue = lock(&self.queue);
         while queue.filled.len() >= WAITING && !queue.closed && !self.failed.load(Ordering::Relaxed) {
             queue = self.room.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -226,6 +248,20 @@ impl Recording {
             if help {
                 self.work.notify_one();
             }
+        }
+    }
+
+    /// Starts the background threads if there are none yet and chunks pile up.
+    pub(crate) fn start_threads_if_needed(self: &Arc<Self>) {
+        let busy = {
+            let queue = lock(&self.queue);
+            queue.filled.len() >= MANY_WAITING && !queue.closed
+        };
+        if busy
+            && lock(&self.threads).is_empty()
+            && let Err(error) = self.start_threads()
+        {
+            self.fail(Failure::new("start a thread to write", &self.path, &error));
         }
     }
 
@@ -291,7 +327,12 @@ impl Recording {
         lock(&self.queue).closed = true;
         self.work.notify_all();
         self.room.notify_all();
-        for thread in lock(&self.threads).drain(..) {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        if threads.is_empty() && !lock(&self.queue).filled.is_empty() {
+            // There were so few records that no thread was started.
+            self.write_chunks();
+        }
+        for thread in threads {
             // A panic has been noted by its guard.
             let _ = thread.join();
         }

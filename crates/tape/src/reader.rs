@@ -255,7 +255,7 @@ impl Tape {
     }
 
     /// Number of records in all blocks, with unused ones.
-    pub(crate) fn records(&self) -> u64 {
+    pub fn records(&self) -> u64 {
         self.blocks.iter().map(|block| u64::from(block.entry.records)).sum()
     }
 }

@@ -8,12 +8,14 @@
 
 use std::fs;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Result, TapeError};
 use crate::format::{INPUT_FILE, OUTPUT_FILE, Parent, Process, TAPE_FILE};
+use crate::index_list::lock;
 use crate::queue::Recording;
 use crate::record::{Chunk, Record};
 
@@ -24,7 +26,43 @@ pub struct TapeWriter {
     /// Owned as by `Arc::into_raw`. A forked child replaces it and leaks the parent's: locks in there may be held by threads that do
     /// not exist in the child.
     recording: AtomicPtr<Recording>,
-    directory: PathBuf,
+    /// Threads that are inside one of the methods, and may use a recording that has just been replaced.
+    users: AtomicUsize,
+    /// Whether the recording has failed. It is asked for each operation and therefore not behind the pointer.
+    failed: Arc<AtomicBool>,
+    directory: Mutex<PathBuf>,
+}
+
+/// The recording, which is not given up while this lives.
+struct InUse<'a> {
+    recording: &'a Recording,
+    users: &'a AtomicUsize,
+}
+
+impl InUse<'_> {
+    /// Another owner of it, for threads that it starts.
+    fn shared(&self) -> Arc<Recording> {
+        let recording = std::ptr::from_ref(self.recording);
+        // SAFETY: the pointer comes from Arc::into_raw, and its count is not given up while this lives; this takes a second one.
+        unsafe {
+            Arc::increment_strong_count(recording);
+            Arc::from_raw(recording)
+        }
+    }
+}
+
+impl Deref for InUse<'_> {
+    type Target = Recording;
+
+    fn deref(&self) -> &Recording {
+        self.recording
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.users.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl TapeWriter {
@@ -34,28 +72,42 @@ impl TapeWriter {
     /// [`TapeError::NotADirectory`] if something else has this name; [`TapeError::Io`] if the directory or its files cannot be
     /// created or written, or if no thread can be started.
     pub fn create(directory: &Path) -> Result<TapeWriter> {
-        match fs::metadata(directory) {
-            Ok(metadata) if !metadata.is_dir() => {
-                return Err(TapeError::NotADirectory { path: directory.to_owned() });
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(directory)
-                    .map_err(|source| TapeError::io("create the directory", directory, source))?;
-            }
-            Err(source) => return Err(TapeError::io("look up", directory, source)),
-        }
-        // The program may change its working directory before it forks.
-        let directory = fs::canonicalize(directory).map_err(|source| TapeError::io("look up", directory, source))?;
-        remove_forked_tapes(&directory)?;
-        let recording = Recording::start(&directory, Process::Main, 0, None)?;
-        Ok(TapeWriter { recording: AtomicPtr::new(Arc::into_raw(recording).cast_mut()), directory })
+        let directory = prepare(directory)?;
+        let failed = Arc::default();
+        let recording = Recording::start(&directory, Process::Main, 0, None, &failed)?;
+        recording.start_threads_now()?;
+        let recording = AtomicPtr::new(Arc::into_raw(recording).cast_mut());
+        Ok(TapeWriter { recording, users: AtomicUsize::new(0), failed, directory: Mutex::new(directory) })
     }
 
-    fn recording(&self) -> &Recording {
-        // SAFETY: the pointer comes from Arc::into_raw and its count is given up only in `drop`. `fork_child` replaces it, but leaks
-        // the old one.
-        unsafe { &*self.recording.load(Ordering::Acquire) }
+    fn recording(&self) -> InUse<'_> {
+        self.users.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the pointer comes from Arc::into_raw. Its count is given up in `drop`, and in `restart` when the pointer has been replaced
+        // and nobody is left who was counted before. `fork_child` replaces it, too, but leaks the old one.
+        let recording = unsafe { &*self.recording.load(Ordering::SeqCst) };
+        InUse { recording, users: &self.users }
+    }
+
+    /// Completes the recording and begins another, in another `directory`, whose indices count from the beginning again. Chunks must have been
+    /// submitted before, all that belong to the old recording; the recorder must not use old indices again.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create); the old recording goes on then. An error of the old recording is returned, too, when the new one has begun.
+    pub fn restart(&self, directory: &Path) -> Result<()> {
+        let directory = prepare(directory)?;
+        let recording = Recording::start(&directory, Process::Main, 0, None, &self.failed)?;
+        let finished = self.finish();
+        recording.give_buffers(self.recording().take_buffers());
+        self.failed.store(false, Ordering::Release);
+        let old = self.recording.swap(Arc::into_raw(recording).cast_mut(), Ordering::SeqCst);
+        *lock(&self.directory) = directory;
+        // Whoever comes from now on uses the new one.
+        while self.users.load(Ordering::SeqCst) != 0 {
+            std::thread::yield_now();
+        }
+        // SAFETY: the count that `create` or the last `restart` has put aside with Arc::into_raw; nobody uses the pointer any more.
+        drop(unsafe { Arc::from_raw(old) });
+        finished
     }
 
     /// Lets `watcher` know how many bytes the tape has, whenever that has changed, and `None` when it is finished. It is called on a background
@@ -66,8 +118,8 @@ impl TapeWriter {
     }
 
     /// The recording's directory, as an absolute path.
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    pub fn directory(&self) -> PathBuf {
+        lock(&self.directory).clone()
     }
 
     /// The next run of indices, with a buffer for their records. The first chunk starts with index 0, whose record (all zero) is
@@ -94,12 +146,24 @@ impl TapeWriter {
     /// submitted, also those of threads that are still running or waiting.
     pub fn submit(&self, chunk: Chunk, used: usize) {
         let used = used.min(chunk.capacity);
-        self.recording().submit(chunk, used);
+        let recording = self.recording();
+        recording.submit(chunk, used);
+        recording.shared().start_threads_if_needed();
     }
 
     /// Appends an index to the list of inputs.
     pub fn declare_input(&self, index: u64) {
         self.recording().inputs.declare(index);
+    }
+
+    /// Appends indices to the list of inputs, in order.
+    pub fn declare_inputs(&self, indices: &[u64]) {
+        self.recording().inputs.declare_all(indices);
+    }
+
+    /// Appends indices to the list of outputs, in order. See [`declare_output`](Self::declare_output).
+    pub fn declare_outputs(&self, indices: &[u64]) {
+        self.recording().outputs.declare_all(indices);
     }
 
     /// Appends an index to the list of outputs. Index 0, a passive variable, is allowed: its derivatives are 0.
@@ -124,17 +188,14 @@ impl TapeWriter {
     /// # Errors
     /// The first error since [`create`](Self::create), or one that occurs now.
     pub fn resume(&self) -> Result<()> {
-        let recording = self.recording.load(Ordering::Acquire);
-        // SAFETY: the pointer comes from Arc::into_raw, and its count is not given up before `drop`; this takes a second one.
-        let recording = unsafe {
-            Arc::increment_strong_count(recording);
-            Arc::from_raw(recording)
-        };
-        recording.resume()
+        self.recording().shared().resume()
     }
 
     /// The error that has stopped the recording, if any.
     pub fn error(&self) -> Option<TapeError> {
+        if !self.failed.load(Ordering::Acquire) {
+            return None;
+        }
         self.recording().error()
     }
 
@@ -164,6 +225,8 @@ impl TapeWriter {
     /// # Errors
     /// As for [`create`](Self::create). The writer then drops all records, as after any other error.
     pub fn fork_child(&self, pid: u32) -> Result<()> {
+        // Those of the parent's other threads do not count here.
+        self.users.store(0, Ordering::SeqCst);
         let old = self.recording();
         let parent = Parent {
             process: old.process,
@@ -172,11 +235,15 @@ impl TapeWriter {
             outputs: old.parent_outputs() + old.outputs.declared(),
         };
         old.close_descriptors();
-        let (recording, result) =
-            match Recording::start(&self.directory, Process::Forked(pid), parent.index_limit, Some(parent)) {
-                Ok(recording) => (recording, Ok(())),
-                Err(error) => (Recording::broken(&self.directory, Process::Forked(pid), parent, &error), Err(error)),
-            };
+        self.failed.store(false, Ordering::Release);
+        let directory = self.directory();
+        let process = Process::Forked(pid);
+        let started = Recording::start(&directory, process, parent.index_limit, Some(parent), &self.failed)
+            .and_then(|recording| recording.start_threads_now().map(|()| recording));
+        let (recording, result) = match started {
+            Ok(recording) => (recording, Ok(())),
+            Err(error) => (Recording::broken(&directory, process, parent, &error, &self.failed), Err(error)),
+        };
         self.recording.store(Arc::into_raw(recording).cast_mut(), Ordering::Release);
         result
     }
@@ -189,6 +256,24 @@ impl Drop for TapeWriter {
         let recording = unsafe { Arc::from_raw(self.recording.load(Ordering::Acquire)) };
         recording.stop();
     }
+}
+
+/// Makes the directory, or clears what an earlier recording has left in it, and returns its absolute path: the program may change its
+/// working directory before it forks.
+fn prepare(directory: &Path) -> Result<PathBuf> {
+    match fs::metadata(directory) {
+        Ok(metadata) if !metadata.is_dir() => {
+            return Err(TapeError::NotADirectory { path: directory.to_owned() });
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(directory).map_err(|source| TapeError::io("create the directory", directory, source))?;
+        }
+        Err(source) => return Err(TapeError::io("look up", directory, source)),
+    }
+    let directory = fs::canonicalize(directory).map_err(|source| TapeError::io("look up", directory, source))?;
+    remove_forked_tapes(&directory)?;
+    Ok(directory)
 }
 
 /// Removes what forked processes of an earlier recording have left.

@@ -21,6 +21,50 @@ fn add_one(chunk: &mut Chunk, used: &mut usize, operand: u64) -> u64 {
     chunk.first_index() + *used as u64 - 1
 }
 
+/// `y = factor * x`, `length` times over, in the writer's present recording.
+fn record_powers(writer: &TapeWriter, factor: f64, length: usize) {
+    let (mut chunk, mut operand) = (writer.take_chunk(), 1);
+    chunk.as_mut_slice()[1] = Record::input();
+    writer.declare_inputs(&[1]);
+    let mut used = 2;
+    for _ in 0..length {
+        if used == Chunk::RECORDS {
+            writer.submit(chunk, used);
+            (chunk, used) = (writer.take_chunk(), 0);
+        }
+        chunk.as_mut_slice()[used] = Record::binary64(Operation::Partials, [operand, 0], [factor, 0.0]);
+        operand = chunk.first_index() + used as u64;
+        used += 1;
+    }
+    writer.declare_outputs(&[operand]);
+    writer.submit(chunk, used);
+}
+
+/// Short recordings need no background thread, long ones do.
+#[test]
+fn a_writer_makes_one_recording_after_the_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |number: usize| directory.path().join(number.to_string());
+    let lengths = [3, 5, 200_000, 1, 70_000];
+    let writer = TapeWriter::create(&place(0)).unwrap();
+    for (number, &length) in lengths.iter().enumerate() {
+        if number > 0 {
+            writer.restart(&place(number)).unwrap();
+        }
+        assert_eq!(writer.directory(), place(number).canonicalize().unwrap());
+        record_powers(&writer, if number % 2 == 0 { -1.0 } else { 2.0 }, length);
+    }
+    // A place where nothing can be recorded leaves the recording alone.
+    fs::write(directory.path().join("file"), "").unwrap();
+    assert!(matches!(writer.restart(&directory.path().join("file")), Err(TapeError::NotADirectory { .. })));
+    writer.finish().unwrap();
+    for (number, &length) in lengths.iter().enumerate() {
+        let tape = Tape::open(&place(number)).unwrap();
+        let factor: f64 = if number % 2 == 0 { -1.0 } else { 2.0 };
+        assert_eq!(tape.reverse(&[[1.0]]).unwrap(), [[factor.powi(length as i32)]], "recording {number}");
+    }
+}
+
 #[test]
 fn threads_record_side_by_side() {
     const THREADS: usize = 6;

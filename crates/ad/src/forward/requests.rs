@@ -55,6 +55,7 @@ pub(super) const REQUESTS: &[Request] = &[
     },
     Request { number: requests::INDEX_TO_FILE, name: "INDEX_TO_FILE", handler: index_to_file },
     Request { number: requests::GET_MODE, name: "GET_MODE", handler: |_, _| Ok(MODE) },
+    Request { number: requests::DECLARE_ARRAY, name: "DECLARE_ARRAY", handler: declare_array },
 ];
 
 /// `GET_DOTVALUE_DIRECTION(address of variable, address for the dot value, size, direction)`
@@ -149,15 +150,7 @@ fn get_index(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Faul
     if !declared::is_followed() {
         return Ok(0);
     }
-    let mut dots = declared::PASSIVE;
-    for layer in layers() {
-        dots[layer] = match size {
-            4 => f64::from(f32::from_bits(dot_bits(layer, variable, 4)? as u32)),
-            10 | 12 | 16 => extended_dot(layer, variable)?.to_f64(),
-            _ => f64::from_bits(dot_bits(layer, variable, 8)?),
-        };
-    }
-    user::write(index, declared::handle_of(dots))?;
+    user::write(index, declared::handle_of(dots_of(variable, size)?))?;
     memory::clear_shadow(index, 8);
     Ok(0)
 }
@@ -176,6 +169,28 @@ fn index_to_file(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::
         set_dot(variable);
     }
     Ok(0)
+}
+
+/// `DECLARE_ARRAY(0 for inputs or 1 for outputs, address, number of elements, size of an element)`
+fn declare_array(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let give = |variable| {
+        set_dot(variable);
+        Ok(())
+    };
+    declared::declare_array(arguments, give, dots_of)
+}
+
+/// The dot values of a variable as binary64.
+fn dots_of(variable: u64, size: u64) -> Result<declared::Dots, user::Fault> {
+    let mut dots = declared::PASSIVE;
+    for layer in layers() {
+        dots[layer] = match size {
+            4 => f64::from(f32::from_bits(dot_bits(layer, variable, 4)? as u32)),
+            10 | 12 | 16 => extended_dot(layer, variable)?.to_f64(),
+            _ => f64::from_bits(dot_bits(layer, variable, 8)?),
+        };
+    }
+    Ok(dots)
 }
 
 /// Gives a variable the dot values of its handle.

@@ -15,7 +15,7 @@ mod places;
 mod replay;
 pub(crate) mod requests;
 mod strings;
-mod summary;
+pub(crate) mod summary;
 mod ternary;
 mod thread;
 mod transfers;

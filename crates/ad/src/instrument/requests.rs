@@ -24,6 +24,9 @@ numbers! {
     GET_DOTVALUE_DIRECTION = 0x10
     SET_DOTVALUE_DIRECTION = 0x11
     GET_DIRECTIONS = 0x12
+    DECLARE_ARRAY = 0x20
+    START_RECORDING = 0x21
+    FINISH_RECORDING = 0x22
 }
 
 /// What answers a request.

@@ -59,6 +59,14 @@ impl Reporting {
     }
 }
 
+/// The summary of the losses since the last one, for others than the user at exit. `None` if there is nothing to tell.
+pub(crate) fn take() -> Option<String> {
+    let (losses, _) = losses::take();
+    let losses: Vec<Loss> =
+        losses.into_iter().filter(|loss| !loss.origin.as_ref().is_some_and(Origin::is_c_library)).collect();
+    (!losses.is_empty()).then(|| describe(&losses))
+}
+
 fn describe(losses: &[Loss]) -> String {
     let total: u64 = losses.iter().map(|loss| loss.count).sum();
     let mut text = format!(

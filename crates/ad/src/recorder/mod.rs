@@ -2,12 +2,14 @@
 //!
 //! The recorder does no floating-point arithmetic of its own.
 
+mod arrays;
 mod errors;
 mod helpers;
 mod layout;
 mod math;
 mod real;
 mod requests;
+mod restart;
 mod rounding;
 mod state;
 mod x87;

@@ -10,7 +10,7 @@ use crate::x87::{self, Extended};
 
 use super::state::TapeThread;
 use super::x87::{index_of, of_index};
-use super::{Recording, tape};
+use super::{Recording, arrays, restart, tape};
 
 /// `GET_MODE`'s answer in recording mode.
 const MODE: u64 = b'b' as u64;
@@ -31,18 +31,25 @@ pub(super) const REQUESTS: &[Request] = &[
     },
     Request { number: requests::INDEX_TO_FILE, name: "INDEX_TO_FILE", handler: index_to_file },
     Request { number: requests::GET_MODE, name: "GET_MODE", handler: |_, _| Ok(MODE) },
+    Request { number: requests::DECLARE_ARRAY, name: "DECLARE_ARRAY", handler: arrays::declare_array },
+    Request { number: requests::START_RECORDING, name: "START_RECORDING", handler: restart::start },
+    Request { number: requests::FINISH_RECORDING, name: "FINISH_RECORDING", handler: restart::finish },
 ];
 
 /// `GET_INDEX(address of variable, address for the index)`
 fn get_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
     let [_, variable, index, size, ..] = *arguments;
-    let found = if is_extended(size) { extended_index(thread, variable)? } else { index_at(variable, size)? };
-    user::write(index, found)?;
+    user::write(index, index_of_variable(thread, variable, size)?)?;
     memory::clear_shadow(index, 8);
     Ok(0)
 }
 
 /// The index of the variable, whose size (0: unknown) tells its format.
+pub(super) fn index_of_variable(thread: &mut Thread<'_>, variable: u64, size: u64) -> Result<u64, user::Fault> {
+    if is_extended(size) { extended_index(thread, variable) } else { index_at(variable, size) }
+}
+
+/// The same for a binary32 or binary64 variable.
 fn index_at(variable: u64, size: u64) -> Result<u64, user::Fault> {
     user::read::<u32>(variable)?;
     let mut shadow = [0; 8];
@@ -70,23 +77,34 @@ fn set_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user:
     let [_, variable, index, size, ..] = *arguments;
     user::read::<u32>(variable)?;
     let index: u64 = user::read(index)?;
-    if is_extended(size) || size == 0 && looks_extended(thread, variable, index) {
+    let size = match size {
+        0 if looks_extended(thread, variable, index) => Extended::BYTES as u64,
+        0 if index > u64::from(u32::MAX) || looks_wide(thread, variable, index) => 8,
+        0 => 4,
+        size => size,
+    };
+    set_index_of_variable(thread, variable, size, index)?;
+    Ok(0)
+}
+
+/// Gives a variable, whose size tells its format, an index.
+pub(super) fn set_index_of_variable(
+    thread: &mut Thread<'_>,
+    variable: u64,
+    size: u64,
+    index: u64,
+) -> Result<(), user::Fault> {
+    if is_extended(size) {
         user::read::<[u8; Extended::BYTES]>(variable)?;
         x87::set_result::<Recording>(thread, 0, variable, of_index(index));
-        return Ok(0);
-    }
-    let wide = match size {
-        0 => index > u64::from(u32::MAX) || looks_wide(thread, variable, index),
-        size => size >= 8,
-    };
-    if wide {
+    } else if size >= 8 {
         user::read::<u64>(variable)?;
         let tag = if index == 0 { 0 } else { WIDE_TAG };
         shadow_address::write(variable, &(index | tag).to_le_bytes());
     } else {
         shadow_address::write(variable, &(index as u32).to_le_bytes());
     }
-    Ok(0)
+    Ok(())
 }
 
 /// Whether a variable of unknown size is binary64. Programs for the Valgrind-based tool do not say; but they set an index just after they have got it

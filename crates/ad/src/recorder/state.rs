@@ -182,14 +182,28 @@ pub(super) fn fork_child(context: &mut Context) {
     }
 }
 
-/// Hands in the chunks of all threads and completes the tape.
-pub(super) fn finish() {
+/// Hands in the chunks of all threads.
+pub(super) fn hand_in() {
     for &thread in threads().iter() {
         // SAFETY: contexts of live threads are in the set. Another thread may still be recording: it then writes beyond what is handed
-        // in here, in memory that stays allocated, until the process ends in a moment.
+        // in here, in memory that stays allocated.
         let context = unsafe { &mut *(thread as *mut Context) };
         Thread::new(context).submit_chunk();
     }
+}
+
+/// Makes the registers of all threads passive.
+pub(super) fn clear_registers() {
+    for &thread in threads().iter() {
+        // SAFETY: contexts of live threads are in the set. A thread that goes on at this moment may keep an index for as long as a block takes.
+        let context = unsafe { &mut *(thread as *mut Context) };
+        Thread::new(context).clear_registers();
+    }
+}
+
+/// Hands in the chunks of all threads and completes the tape.
+pub(super) fn finish() {
+    hand_in();
     if let Err(error) = tape().finish() {
         errors::tape_error(&error);
     }

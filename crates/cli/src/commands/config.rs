@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arguments::Config;
 use crate::failure::{Exit, Failure};
+use crate::fortran::{self, Architecture};
 use crate::start::Outcome;
 
 /// A part of derivgrind outside the commands.
@@ -30,17 +31,10 @@ const HEADERS: Part = Part {
     built: Origin::Sources("../client/include"),
     file: "derivgrind.h",
 };
-const LIBRARY_64: Part = Part {
-    name: "Fortran module and library for 64-bit programs",
-    installed: "lib/derivgrind",
-    built: Origin::Commands("lib"),
-    file: "libderivgrind_clientrequests-amd64_linux.a",
-};
-const LIBRARY_32: Part = Part {
-    name: "Fortran module and library for 32-bit programs",
-    file: "libderivgrind_clientrequests-x86_linux.a",
-    ..LIBRARY_64
-};
+/// Where an installed copy has the Fortran library, from its prefix.
+const INSTALLED_LIBRARIES: &str = "lib/derivgrind";
+/// Where a build tree has it, from the commands.
+const BUILT_LIBRARIES: &str = "lib";
 const PYTHON: Part = Part {
     name: "Python modules",
     installed: "lib/derivgrind/python",
@@ -79,13 +73,13 @@ pub fn config(what: &Config) -> Outcome {
     let line = if what.cflags {
         format!("-I{}", headers()?.display())
     } else if what.fflags64 {
-        fortran(&LIBRARY_64, "amd64", &commands)?
+        flags(Architecture::Amd64, &commands)?
     } else if what.fflags32 {
-        fortran(&LIBRARY_32, "x86", &commands)?
+        flags(Architecture::X86, &commands)?
     } else if what.incdir {
         headers()?.display().to_string()
     } else if what.libdir {
-        LIBRARY_64.directory(&commands)?.display().to_string()
+        libraries(Architecture::Amd64, &commands)?.display().to_string()
     } else if what.pythondir {
         PYTHON.directory(&commands)?.display().to_string()
     } else {
@@ -110,8 +104,16 @@ fn commands() -> Result<PathBuf, Failure> {
 }
 
 /// Compiler and linker options for Fortran.
-fn fortran(library: &Part, architecture: &str, commands: &Path) -> Result<String, Failure> {
-    let directory = library.directory(commands)?;
+fn flags(architecture: Architecture, commands: &Path) -> Result<String, Failure> {
+    let directory = libraries(architecture, commands)?;
     let directory = directory.display();
-    Ok(format!("-I{directory} -L{directory} -lderivgrind_clientrequests-{architecture}_linux"))
+    Ok(format!("-I{directory} -L{directory} -l{}", architecture.library()))
+}
+
+/// Directory of the Fortran library. In a build tree it belongs to that.
+fn libraries(architecture: Architecture, commands: &Path) -> Result<PathBuf, Failure> {
+    let installed = commands.parent().map(|prefix| prefix.join(INSTALLED_LIBRARIES));
+    let is_build_tree = commands.join("deps").is_dir();
+    let built = is_build_tree.then(|| commands.join(BUILT_LIBRARIES));
+    fortran::directory(architecture, installed.as_slice(), built)
 }

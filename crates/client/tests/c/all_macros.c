@@ -30,6 +30,7 @@ int main(void) {
   DG_INPUTF(*walker++);
   DG_INPUTF(*walker++);
   print("walked", (derivgrind_index)(walker - array));
+  print("arrays", DG_INPUT_ARRAY(array, 3) + DG_INPUT_ARRAY(&l, 1) + DG_OUTPUT_ARRAY(&constant, 1));
   print("input", DERIVGRIND_INPUT(d));
   print("get_index", DG_GET_INDEX(&f, &i) + DERIVGRIND_GET_INDEX(untyped, &i) + DG_GET_INDEX(array, &i));
   print("i", i);
