@@ -13,6 +13,7 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("g++", "g++"),
     ("/usr/include/stdio.h", "libc6-dev"),
     ("clang", "clang"),
+    ("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev"),
     ("gfortran", "gfortran"),
     ("make", "make"),
     ("bc", "bc"),

@@ -64,10 +64,10 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     }
     println!("- the unit tests of each crate,");
     println!(
-        "- the suites of whole programs in tests/: gradients of formulas, behaviour as without the tool, Burgers' equation,"
+        "- the suites of whole programs in tests/: gradients of formulas and of parallel programs, behaviour as without the tool,"
     );
     println!(
-        "  bad input, the examples of the documentation{}.",
+        "  Burgers' equation, bad input, the examples of the documentation{}.",
         if options.full { " (each in full length)" } else { "" }
     );
     setup::install_missing()?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use derivgrind_ad::ir::{Address, Effect, Ir, Mask, Place, Span};
+use derivgrind_ad::ir::{Address, Effect, Ir, Mask, Place, Span, Updated};
 use derivgrind_ad::lift::lift;
 use derivgrind_ad::shadow;
 use derivgrind_native::{DATA_BYTES, Machine, Native, Random, Registers, operands};
@@ -129,6 +129,33 @@ impl Simulation {
                     // A failed comparison writes a 32-bit accumulator in full.
                     for half in accumulator.into_iter().flatten() {
                         self.set(Span::new(half.place, 8), Origin::Computed);
+                    }
+                }
+                Effect::Update { memory, becomes: Updated::Exchanged(register), .. } => {
+                    // What 32 bits of a register get clears the others.
+                    let bytes = |simulation: &mut Simulation, span: Span| {
+                        (0..span.bytes).map(|offset| simulation.at(span.place.advanced(offset)).0).collect::<Vec<_>>()
+                    };
+                    let (data, loaded) = (bytes(self, register), bytes(self, memory));
+                    for (target, bytes) in [(memory, data), (register, loaded)] {
+                        for (offset, byte) in bytes.into_iter().enumerate() {
+                            *self.at(target.place.advanced(offset as u16)) = (byte, Origin::Copied);
+                        }
+                    }
+                    if register.bytes == 4 {
+                        self.set(Span::new(register.place.advanced(4), 4), Origin::Copied);
+                    }
+                }
+                Effect::Update { memory, previous, .. } => {
+                    let before: Vec<u8> =
+                        (0..memory.bytes).map(|offset| self.at(memory.place.advanced(offset)).0).collect();
+                    self.set(memory, Origin::Computed);
+                    let Some(register) = previous else { continue };
+                    for (offset, byte) in before.into_iter().enumerate() {
+                        *self.at(register.place.advanced(offset as u16)) = (byte, Origin::Copied);
+                    }
+                    if register.bytes == 4 {
+                        self.set(Span::new(register.place.advanced(4), 4), Origin::Copied);
                     }
                 }
                 effect => {

@@ -229,6 +229,12 @@ pub enum Tape {
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
+    /// Check that the tape is whole and that each operand's index comes before its operation's
+    Check {
+        /// The directory that was recorded into
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
     /// Print the tape in readable form
     Print {
         /// The directory that was recorded into

@@ -25,6 +25,17 @@ fn statistics_name_the_operations() {
 }
 
 #[test]
+fn a_check_finds_an_operand_behind_its_operation() {
+    let recording = Recording::product();
+    assert_eq!(tape("check", &recording).succeeds(), "valid: 4 indices, 2 inputs, 1 outputs\n");
+    let mut exchange = recording.read("dg-tape");
+    // The first operand of the product, block 3, becomes the output's copy, block 4.
+    exchange[3 * 32] = 4;
+    recording.write("dg-tape", exchange);
+    tape("check", &recording).says(65, &["dg-tape", "4"]);
+}
+
+#[test]
 fn a_dump_has_a_line_for_each_index() {
     let recording = Recording::product();
     let dump = tape("print", &recording);

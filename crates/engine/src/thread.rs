@@ -60,6 +60,13 @@ pub fn for_each(mut action: impl FnMut(*mut Context)) {
     }
 }
 
+/// Whether the program has ever had several threads at once. What is translated before the second one starts is translated anew then.
+pub fn several() -> bool {
+    SEVERAL.load(Ordering::Relaxed)
+}
+
+static SEVERAL: AtomicBool = AtomicBool::new(false);
+
 /// Number of live application threads.
 pub fn count() -> usize {
     registry().len()
@@ -161,6 +168,10 @@ pub(crate) fn spawn(context: &Context, request: Request) -> Result<u64, i32> {
         vector_state: context.vector_image(),
         mask: state(context).signals.mask.get(),
     });
+    // (Without shadow there is no difference.)
+    if !SEVERAL.swap(true, Ordering::SeqCst) && crate::tool().shadow_layers() > 0 {
+        crate::cache::start_over();
+    }
     // The new thread inherits the host's mask: no signal reaches it before it is ready.
     let blocked = mask::BlockAll::new();
     let (sender, receiver) = mpsc::sync_channel(1);

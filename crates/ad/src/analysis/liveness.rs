@@ -32,7 +32,7 @@ fn step(operation: &Operation, live: &mut RegisterSet) -> bool {
             return true;
         }
         // Everything that these touch is read, and written in part at most.
-        Effect::State { .. } | Effect::CompareExchange { .. } => {
+        Effect::State { .. } | Effect::CompareExchange { .. } | Effect::Update { .. } => {
             *live = RegisterSet::ALL;
             return true;
         }

@@ -46,7 +46,7 @@ fn step(operation: Operation, known: &mut RegisterSet, assumptions: &Assumptions
     let all_passive = passive == [true, true] && is_passive(known, third);
 
     let simplified = match operation.effect {
-        Effect::State { .. } | Effect::CompareExchange { .. } => {
+        Effect::State { .. } | Effect::CompareExchange { .. } | Effect::Update { .. } => {
             forget_all(known, assumptions);
             return Some(Step { operation, passive, target_passive: false });
         }

@@ -14,7 +14,7 @@ use crate::shadow;
 use super::layout::{Fields, field, layers};
 use super::places::{Shadow, clear, is_constant, load, pieces, pieces_of, store};
 use super::replay::Replay;
-use super::{Mode, Restoring, SUSPENDED, bits, helpers, masked, strings, transfers, x87};
+use super::{Mode, Restoring, SUSPENDED, atomic, bits, helpers, loads, masked, strings, transfers, x87};
 
 /// So many operations in a block make up for saving and restoring more registers.
 const SEVERAL: usize = 6;
@@ -51,6 +51,7 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 masked::expand(emitter, mask);
             }
         }
+        executed |= loads::first(emitter, index, own.iter().map(|step| &step.operation));
         while let Some(step) = own.first() {
             let mut done = 1;
             if step.operation.after && !executed {
@@ -140,7 +141,8 @@ fn generals_needed<M: Mode>(step: &Step) -> usize {
         Effect::Copy { .. } => 1,
         Effect::X87Move { .. } => 3,
         Effect::X87 { .. } | Effect::Rotate { .. } | Effect::Stack { .. } | Effect::Select { .. } => 2,
-        Effect::BitTrick { .. } | Effect::CompareExchange { .. } | Effect::Lost { .. } => 2,
+        Effect::BitTrick { .. } | Effect::Lost { .. } => 2,
+        Effect::CompareExchange { .. } | Effect::Update { .. } => 2,
         Effect::Replay { .. } => M::SCRATCH.general,
         _ => 0,
     }
@@ -238,7 +240,11 @@ fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) ->
             strings::repeated_clear(emitter, index);
         }
         Effect::CompareExchange { destination, source, accumulator } => {
-            bits::emit_exchange(emitter, index, bits::Exchange { destination, source, accumulator });
+            atomic::emit_exchange(emitter, index, atomic::Exchange { destination, source, accumulator });
+            return true;
+        }
+        Effect::Update { memory, becomes, previous } => {
+            atomic::emit_update::<M>(emitter, index, atomic::Update { memory, becomes, previous });
             return true;
         }
         Effect::State { transfer } => {

@@ -1,4 +1,4 @@
-//! Bit tricks and compare-and-exchange: tested inline, decided by helpers around the instruction when something is active.
+//! Bit tricks: tested inline, decided by helpers around the instruction when something is active.
 
 use derivgrind_engine::context::{Context, Gpr};
 use derivgrind_engine::memory::user;
@@ -30,18 +30,10 @@ impl Trick {
     }
 }
 
-/// A compare-and-exchange.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Exchange {
-    pub destination: Span,
-    pub source: [Option<Span>; 2],
-    pub accumulator: [Option<Span>; 2],
-}
-
 /// What the helpers know about the instruction. These live as long as the process: cached code refers to them.
-struct Site<T> {
-    what: T,
-    instruction: Instruction,
+pub(super) struct Site<T> {
+    pub what: T,
+    pub instruction: Instruction,
 }
 
 /// Emits the instruction with its bit trick.
@@ -51,14 +43,7 @@ pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Tric
     emit_around(emitter, index, &spans, trick, [before_trick, after_trick::<M>], passive, restoring);
 }
 
-/// Emits a compare-and-exchange.
-pub(super) fn emit_exchange(emitter: &mut Emitter<'_>, index: usize, exchange: Exchange) {
-    let registers = exchange.source.into_iter().chain(exchange.accumulator).flatten();
-    let spans: Vec<Span> = registers.chain([exchange.destination]).collect();
-    emit_around(emitter, index, &spans, exchange, [before_exchange, after_exchange], None, None);
-}
-
-type SiteHelper = fn(&mut Context, u64) -> HelperNext;
+pub(super) type SiteHelper = fn(&mut Context, u64) -> HelperNext;
 
 /// The instruction, with helpers before and behind it if one of `spans` is active; otherwise `passive_target` becomes passive.
 fn emit_around<T: 'static>(
@@ -73,8 +58,7 @@ fn emit_around<T: 'static>(
     let instruction = emitter.block().instructions()[index];
     let is_terminator = index >= emitter.block().body_len();
     debug_assert!(!is_terminator, "no control transfer is a bit trick");
-    let site: &'static Site<T> = Box::leak(Box::new(Site { what, instruction }));
-    let payload = std::ptr::from_ref(site) as u64;
+    let payload = payload_for(what, instruction);
     emitter.save_flags(index);
     any_active(emitter, index, spans);
     let join = emitter.asm().label();
@@ -102,16 +86,24 @@ fn emit_around<T: 'static>(
     emitter.asm().bind(join);
 }
 
-fn span_of(operand: BitOperand) -> Option<Span> {
+pub(super) fn span_of(operand: BitOperand) -> Option<Span> {
     match operand {
         BitOperand::Span(span) => Some(span),
         BitOperand::Immediate(_) => None,
     }
 }
 
+/// A helper's payload that stands for `what`.
+pub(super) fn payload_for<T: 'static>(what: T, instruction: Instruction) -> u64 {
+    let site: &'static Site<T> = Box::leak(Box::new(Site { what, instruction }));
+    std::ptr::from_ref(site) as u64
+}
+
+/// What a helper's payload stands for.
+///
 /// # Safety
-/// `payload` was made by `emit_around` with the same `T`.
-unsafe fn site<T>(payload: u64) -> &'static Site<T> {
+/// `payload` is the address of a leaked [`Site`] with the same `T`.
+pub(super) unsafe fn site<T>(payload: u64) -> &'static Site<T> {
     // SAFETY: as the caller promises; sites are never freed.
     unsafe { &*(payload as *const Site<T>) }
 }
@@ -163,49 +155,6 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     HelperNext::Resume
 }
 
-fn before_exchange(context: &mut Context, payload: u64) -> HelperNext {
-    // SAFETY: `emit_exchange` pairs this helper with its site.
-    let site = unsafe { site::<Exchange>(payload) };
-    let address = operand_address(&site.instruction, context).unwrap_or(0);
-    let mut thread = Thread::new(context);
-    thread.fields().bit_address = address;
-    for layer in layers() {
-        let old = read_shadow(&thread, layer, site.what.destination, address);
-        let mut new = [0; WORDS];
-        for (half, span) in site.what.source.into_iter().enumerate() {
-            if let Some(span) = span {
-                new[half] = read_shadow(&thread, layer, span, address)[0];
-            }
-        }
-        thread.fields().bit_shadows[layer] = [old, new, [0; WORDS]];
-    }
-    HelperNext::Resume
-}
-
-fn after_exchange(context: &mut Context, payload: u64) -> HelperNext {
-    const ZERO_FLAG: u64 = 1 << 6;
-    // SAFETY: `emit_exchange` pairs this helper with its site.
-    let site = unsafe { site::<Exchange>(payload) };
-    let stored = context.rflags & ZERO_FLAG != 0;
-    let mut thread = Thread::new(context);
-    let address = thread.fields().bit_address;
-    for layer in layers() {
-        let [old, new, _] = thread.fields().bit_shadows[layer];
-        if stored {
-            write_shadow(&mut thread, layer, site.what.destination, address, &new);
-            continue;
-        }
-        for (half, span) in site.what.accumulator.into_iter().enumerate() {
-            if let Some(span) = span {
-                let mut accumulator = [0; WORDS];
-                accumulator[0] = old[half];
-                write_shadow(&mut thread, layer, span, address, &accumulator);
-            }
-        }
-    }
-    HelperNext::Resume
-}
-
 /// The address of the instruction's memory operand, if it has one.
 pub(crate) fn operand_address(instruction: &Instruction, context: &Context) -> Option<u64> {
     let operand = (0..instruction.op_count()).find(|&k| instruction.op_kind(k) == iced_x86::OpKind::Memory);
@@ -224,7 +173,7 @@ pub(crate) fn operand_address(instruction: &Instruction, context: &Context) -> O
     instruction.virtual_address(operand, 0, value)
 }
 
-fn memory_address(context: &Context, base: Address, operand: u64) -> u64 {
+pub(super) fn memory_address(context: &Context, base: Address, operand: u64) -> u64 {
     match base {
         Address::Operand => operand,
         Address::Stack => context.reg(Gpr::Rsp),

@@ -5,9 +5,11 @@
 //! `active` decide what an effect becomes. What shadow *means*, an index or a dot value, is the business of a `Mode`.
 
 mod active;
+mod atomic;
 mod bits;
 mod helpers;
 mod layout;
+mod loads;
 mod losses;
 mod masked;
 mod passive;
@@ -15,6 +17,7 @@ mod places;
 mod replay;
 pub(crate) mod requests;
 mod strings;
+mod stripes;
 pub(crate) mod summary;
 mod ternary;
 mod thread;
@@ -185,6 +188,7 @@ impl<M: Mode> Tool for Instrument<M> {
 
     fn fork_child(&self, context: &mut Context) {
         losses::forget();
+        stripes::fork_child();
         self.0.fork_child(context);
     }
 

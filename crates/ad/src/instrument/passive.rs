@@ -12,7 +12,7 @@ use crate::shadow::OPERAND;
 use super::layout::{file, layers};
 use super::places::{Shadow, clear, is_constant, pieces};
 use super::replay::Replay;
-use super::{ACTIVE, Mode, PASSIVE, masked, strings, transfers};
+use super::{ACTIVE, Mode, PASSIVE, atomic, loads, masked, strings, transfers};
 
 /// Emits the block.
 pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
@@ -25,13 +25,20 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
             std::iter::from_fn(|| operations.next_if(|operation| usize::from(operation.instruction) == index))
                 .collect();
         emitter.begin(index);
+        let mut executed = version == PASSIVE && loads::first(emitter, index, own.iter().copied());
         if version == PASSIVE {
             emit_tests(block, index, &own, emitter);
         }
-        for operation in own {
+        for operation in &own {
             emit_writes::<M>(index, operation, version, emitter);
         }
-        if index < block.body_len() {
+        if let (PASSIVE, &[&Operation { effect: Effect::Update { memory, becomes, previous }, .. }]) =
+            (version, &own[..])
+        {
+            atomic::emit_passive_update::<M>(emitter, index, atomic::Update { memory, becomes, previous });
+            executed = true;
+        }
+        if index < block.body_len() && !executed {
             emitter.copy(index);
         }
     }
@@ -116,6 +123,9 @@ fn emit_writes<M: Mode>(index: usize, operation: &Operation, version: Version, e
             emitter.call_helper(helper, payload);
         }
         (Effect::CompareExchange { .. }, _) => {}
+        // In passive code it is passive, and becomes so again if another thread has just made it active.
+        (Effect::Update { memory, .. }, _) if version != PASSIVE => clear(emitter, index, memory),
+        (Effect::Update { .. }, _) => {}
         (Effect::Replay { data, masked: true, .. }, Some(target)) => {
             // It stores the shadow of registers, which is zero.
             let instruction = emitter.block().instructions()[index];

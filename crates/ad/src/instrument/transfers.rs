@@ -235,6 +235,7 @@ fn restore_from<M: Mode>(context: &mut Context, image: u64, components: u64, kin
 
 /// Puts the shadow registers into the shadow of a signal frame; the handler starts with passive ones.
 pub(super) fn save_signal_frame<M: Mode>(context: &mut Context, frame: SignalFrame) {
+    super::atomic::give_up(context);
     let mut thread = Thread::new(context);
     for (number, &address) in frame.general.iter().enumerate() {
         for layer in layers() {

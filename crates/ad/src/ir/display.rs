@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Address, BitOperand, Effect, Format, Ir, Operation, Place, Span, X87Operand};
+use super::{Address, BitOperand, Effect, Format, Ir, Operation, Place, Span, Updated, X87Operand};
 use crate::shadow;
 
 impl Display for Place {
@@ -87,6 +87,12 @@ impl Display for Effect {
             Effect::Rotate { by } => write!(f, "rotate x87 by {by}"),
             Effect::Stack { change } => write!(f, "x87 {change:?}"),
             Effect::Select { condition, target, source } => write!(f, "{target} = {source} if {condition:?}"),
+            Effect::Update { memory, becomes: Updated::Exchanged(register), .. } => {
+                write!(f, "exchange {memory}, {register}")
+            }
+            Effect::Update { memory, becomes: Updated::Bits { operation, .. }, .. } => {
+                write!(f, "{memory} = bits {operation:?} in one step")
+            }
             Effect::State { transfer } => write!(f, "{transfer:?}"),
             Effect::Lost { source } => write!(f, "lost if active: {source}"),
         }

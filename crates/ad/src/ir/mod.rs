@@ -249,6 +249,20 @@ impl Mask {
     }
 }
 
+/// What memory becomes in an [`Effect::Update`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Updated {
+    /// This register's value.
+    Exchanged(Span),
+    /// The result of an integer or bitwise operation on what was there and another operand, if there is one.
+    Bits {
+        /// What is known of the operation.
+        operation: BitOperation,
+        /// The other operand.
+        operand: Option<BitOperand>,
+    },
+}
+
 /// One effect on shadow data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
@@ -380,6 +394,15 @@ pub enum Effect {
         /// Where from.
         source: Place,
     },
+    /// Memory is read and written in one step (`xchg`, or a `lock` prefix): data and shadow change together, whatever other threads do.
+    Update {
+        /// The memory operand.
+        memory: Span,
+        /// What it becomes.
+        becomes: Updated,
+        /// The register that receives what was there before.
+        previous: Option<Span>,
+    },
     /// Processor state is saved to memory or restored from it.
     State {
         /// Which way and in which layout.
@@ -449,9 +472,19 @@ impl Operation {
     }
 }
 
+impl Updated {
+    /// The operand beside what was in memory, if it has a shadow.
+    pub fn operand(&self) -> Option<Span> {
+        match *self {
+            Updated::Exchanged(span) | Updated::Bits { operand: Some(BitOperand::Span(span)), .. } => Some(span),
+            Updated::Bits { .. } => None,
+        }
+    }
+}
+
 impl Effect {
-    /// The shadow that is written. `RepeatedMove`, `RepeatedStore`, `CompareExchange`, `Rotate`, `Stack` and `State` are not described by a
-    /// span.
+    /// The shadow that is written. `RepeatedMove`, `RepeatedStore`, `CompareExchange`, `Update`, `Rotate`, `Stack` and `State` are not
+    /// described by a span.
     pub fn target(&self) -> Option<Span> {
         match *self {
             Effect::Clear { target }
@@ -468,7 +501,7 @@ impl Effect {
         }
     }
 
-    /// The shadow that is read, with the same exceptions.
+    /// The shadow that is read, with the same exceptions but `Update`.
     pub fn sources(&self) -> [Option<Span>; 3] {
         let operand = |operand: BitOperand| match operand {
             BitOperand::Span(span) => Some(span),
@@ -485,6 +518,7 @@ impl Effect {
             Effect::X87 { a, b, .. } => [a.real(), b.and_then(X87Operand::real), None],
             Effect::X87Move { source, .. } => [source.real(), None, None],
             Effect::Select { target, source, .. } => [Some(target), Some(Span::new(source, target.bytes)), None],
+            Effect::Update { memory, becomes, .. } => [Some(memory), becomes.operand(), None],
             Effect::Lost { source } | Effect::Fetch { source, .. } => [Some(source), None, None],
             _ => [None, None, None],
         }

@@ -6,7 +6,7 @@ use iced_x86::{OpKind, Register};
 use super::assign::{Byte, bytes_of, zero_extended};
 use super::general::is_immediate;
 use super::{Class, Lifter, fallback};
-use crate::ir::{BitOperand, BitOperation, Effect, Place, Span};
+use crate::ir::{BitOperand, BitOperation, Effect, Place, Span, Updated};
 use crate::shadow;
 
 /// What is known of an instruction.
@@ -149,6 +149,11 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
         }
         (operation, _) => operation,
     };
+    if lifter.instruction.has_lock_prefix() {
+        let becomes = Updated::Bits { operation, operand: sources.get(1).copied() };
+        lifter.push(Effect::Update { memory: target, becomes, previous: None });
+        return;
+    }
     trick(lifter, operation, target, &sources);
 }
 

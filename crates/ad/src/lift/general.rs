@@ -5,7 +5,7 @@ use iced_x86::{Code, OpKind, Register};
 
 use super::assign::{Byte, bytes_of, zero_extended};
 use super::{Class, Lifter, bits};
-use crate::ir::{Address, Effect, Place, Span, StateTransfer};
+use crate::ir::{Address, BitOperand, BitOperation, Effect, Place, Span, StateTransfer, Updated};
 use crate::shadow;
 
 macro_rules! state {
@@ -96,9 +96,14 @@ fn syscall(lifter: &mut Lifter<'_>) {
     }
 }
 
-/// `xchg`
+/// `xchg`: with memory it is done in one step, with or without a prefix.
 fn exchange(lifter: &mut Lifter<'_>) {
     let (Some(a), Some(b)) = (lifter.operand(0), lifter.operand(1)) else { return };
+    let memory = [(a, b), (b, a)].into_iter().find(|(memory, _)| memory.place.is_memory());
+    if let Some((memory, register)) = memory {
+        lifter.push(Effect::Update { memory, becomes: Updated::Exchanged(register), previous: Some(register) });
+        return;
+    }
     for (operand, target, source) in [(0, a, b), (1, b, a)] {
         let until = lifter.cleared_until(operand, target.bytes);
         lifter.assign(target.place, &zero_extended(bytes_of(source).collect(), until));
@@ -108,14 +113,33 @@ fn exchange(lifter: &mut Lifter<'_>) {
 /// `xadd`: the sum goes to the destination, its old value to the source.
 fn exchange_add(lifter: &mut Lifter<'_>) {
     let (Some(destination), Some(source)) = (lifter.operand(0), lifter.operand(1)) else { return };
-    for source in [destination, source] {
-        lifter.push(Effect::Lost { source });
+    if destination.bytes < 4 {
+        // No real number fits in.
+        for source in [destination, source] {
+            lifter.push(Effect::Lost { source });
+        }
+        lifter.assign(source.place, &bytes_of(destination).collect::<Vec<_>>());
+        lifter.finish();
+        lifter.clear(destination);
+        return;
     }
-    let until = lifter.cleared_until(1, source.bytes);
-    lifter.assign(source.place, &zero_extended(bytes_of(destination).collect(), until));
-    lifter.finish();
+    let (operation, operand) = (BitOperation::Other, Some(BitOperand::Span(source)));
+    if destination.place.is_memory() {
+        let becomes = Updated::Bits { operation, operand };
+        lifter.push(Effect::Update { memory: destination, becomes, previous: Some(source) });
+        return;
+    }
+    let before = lifter.temporary(destination.bytes);
+    lifter.push(Effect::Copy { target: before, source: destination.place, bytes: destination.bytes });
+    let a = BitOperand::Span(destination);
+    lifter.push(Effect::BitTrick { operation, target: destination, a, b: operand, c: None });
     let until = lifter.cleared_until(0, destination.bytes);
-    lifter.assign(destination.place, &vec![Byte::Zero; usize::from(until)]);
+    lifter.clear(Span::new(destination.place.advanced(destination.bytes), until - destination.bytes));
+    // The sum is written last: with one register as both operands it remains.
+    if source.place != destination.place {
+        let old = bytes_of(Span::new(before, destination.bytes)).collect();
+        lifter.assign(source.place, &zero_extended(old, until));
+    }
 }
 
 fn compare_exchange(lifter: &mut Lifter<'_>) {

@@ -20,6 +20,13 @@ pub fn tape(command: &arguments::Tape) -> Outcome {
             print_text(&text)?;
             tape.require_complete().map_err(unusable)?;
         }
+        arguments::Tape::Check { directory } => {
+            let tape = open(directory)?;
+            tape.validate().map_err(unusable)?;
+            let (inputs, outputs) = (tape.inputs().len(), tape.outputs().len());
+            let indices = tape.index_limit().saturating_sub(1);
+            print_text(&format!("valid: {indices} indices, {inputs} inputs, {outputs} outputs\n"))?;
+        }
         arguments::Tape::Print { directory } => return print(directory),
         arguments::Tape::Export { directory, output } => {
             let target = output.as_deref().unwrap_or(directory);

@@ -324,6 +324,11 @@ impl Cache {
     }
 }
 
+/// Forgets everything, while the program still has one thread: the tool translates differently for several.
+pub(crate) fn start_over() {
+    lock().flush();
+}
+
 /// Forgets all translations of application bytes in `start..end`.
 pub fn invalidate(start: u64, end: u64) {
     if CACHE.get().is_some() {

@@ -31,6 +31,17 @@ pub(super) struct State {
     pub(super) mask: Option<Register>,
     /// The register that stands in for the base of the present instruction's memory operand.
     pub(super) prepared: Option<Register>,
+    /// See [`Emitter::copy_keeping_address`].
+    pub(super) kept: Option<Kept>,
+}
+
+/// An instruction has overwritten a register that its own address needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// Holds the address; its application value is spilled.
+    pub(super) address: Register,
+    /// Its value before the instruction is spilled.
+    pub(super) overwritten: Register,
 }
 
 /// From `offset` on, instruction `instruction` is being executed with the application's state kept in this way.
@@ -253,6 +264,11 @@ impl<'a> Emitter<'a> {
         if let Some(register) = self.state.mask {
             self.asm.push2m(vector_state::mask_load(), register, mask_slot());
         }
+        if let Some(kept) = self.state.kept {
+            // As before the instruction.
+            self.asm.load(kept.address, spill_slot(kept.address));
+            self.asm.load(kept.overwritten, spill_slot(kept.overwritten));
+        }
         for register in self.scratch_general.clone() {
             if self.state.spilled & (1 << register.number()) != 0 {
                 self.asm.load(register, spill_slot(register));
@@ -328,6 +344,23 @@ impl<'a> Emitter<'a> {
         self.copied = true;
     }
 
+    /// Emits application instruction `index`, which overwrites a general register that its memory operand's address needs, and keeps the
+    /// address: the operand can still be had until the next instruction begins, and leaving the block until then finds the application
+    /// before the instruction. No helper can be called meanwhile. The register must not be RSP.
+    pub fn copy_keeping_address(&mut self, index: usize, overwritten: Register) {
+        let mut used = RegisterSet::of(&self.block.instructions()[index]).and(Register::RCX);
+        for &scratch in &self.scratch_general {
+            used = used.and(scratch);
+        }
+        let address = operand::untouched_general(used);
+        self.put_aside(address);
+        self.put_aside(overwritten);
+        let operand = self.application_memory(index, 0);
+        self.asm.lea(address, operand);
+        self.copy(index);
+        self.state.kept = Some(Kept { address, overwritten });
+    }
+
     /// Another instruction in place of application instruction `index`, or beside it, with that one's memory operand in the given
     /// form: used to run a move once more on shadows.
     pub fn shadow_memory(&mut self, index: usize, offset: i64) -> MemoryOperand {
@@ -340,6 +373,10 @@ impl<'a> Emitter<'a> {
     }
 
     fn operand_in(&mut self, index: usize, offset: i64, segment: Register) -> MemoryOperand {
+        if let Some(Kept { address, .. }) = self.state.kept {
+            let size = if offset == 0 { 0 } else { 8 };
+            return MemoryOperand::new(address, Register::None, 1, offset, size, false, segment);
+        }
         self.prepare(index);
         let instruction = &self.block.instructions()[index];
         operand::operand_with(instruction, self.state.prepared, offset, segment)
@@ -402,6 +439,10 @@ impl<'a> Emitter<'a> {
 
     fn end_instruction(&mut self) {
         self.state.prepared = None;
+        if let Some(kept) = self.state.kept.take() {
+            self.state.spilled &= !(1 << kept.overwritten.number());
+            self.bring_back(kept.address);
+        }
         if let Some(register) = self.state.temporary.take() {
             self.asm.load(register, spill_slot(register));
             self.note_state();

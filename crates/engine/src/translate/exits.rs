@@ -83,38 +83,50 @@ impl<'a> Emitter<'a> {
         self.cold(move |emitter| emitter.branch(target, version))
     }
 
-    /// Leaves the block here if one of `widths` bytes at `memory` is not zero, as [`Emitter::exit_to_version`]. The test leaves live flags
+    /// Leaves the block here if one of `width` bytes at `memory` is not zero, as [`Emitter::exit_to_version`]. The test leaves live flags
     /// alone.
     pub fn exit_if_nonzero(&mut self, index: usize, memory: MemoryOperand, width: usize, version: Version) {
         let target = self.block.instructions()[index].ip();
+        self.if_nonzero(index, memory, width, move |emitter| emitter.branch(target, version));
+    }
+
+    /// Goes on with `code`, in the cold part, if one of `width` bytes at `memory` is not zero. The test leaves flags alone that are live before
+    /// instruction `index`.
+    pub fn if_nonzero(
+        &mut self,
+        index: usize,
+        memory: MemoryOperand,
+        width: usize,
+        code: impl FnOnce(&mut Emitter<'a>) + 'a,
+    ) {
         if self.block.flags_live_before(index) == 0 || self.state.flags_saved {
-            let exit = self.exit_to_version(index, version);
-            let code = match width {
+            let cold = self.cold(code);
+            let compare = match width {
                 1 => Code::Cmp_rm8_imm8,
                 2 => Code::Cmp_rm16_imm8,
                 4 => Code::Cmp_rm32_imm8,
                 _ => Code::Cmp_rm64_imm8,
             };
-            self.asm.push(&Instruction::with2(code, memory, 0).expect("cmp takes memory and constant"));
-            self.asm.jump_if(Condition::NotEqual, exit);
+            self.asm.push(&Instruction::with2(compare, memory, 0).expect("cmp takes memory and constant"));
+            self.asm.jump_if(Condition::NotEqual, cold);
             return;
         }
         // Only `jrcxz` branches on a value without touching the flags.
         let slot = aside();
         self.asm.store(slot, Register::RCX);
-        let exit = self.cold(move |emitter| {
+        let cold = self.cold(move |emitter| {
             emitter.asm.load(Register::RCX, slot);
-            emitter.branch(target, version);
+            code(emitter);
         });
-        let (code, register) = match width {
+        let (load, register) = match width {
             1 => (Code::Movzx_r32_rm8, Register::ECX),
             2 => (Code::Movzx_r32_rm16, Register::ECX),
             4 => (Code::Mov_r32_rm32, Register::ECX),
             _ => (Code::Mov_r64_rm64, Register::RCX),
         };
-        self.asm.push2m(code, register, memory);
+        self.asm.push2m(load, register, memory);
         let zero = self.asm.short_branch(&[0xe3]); // jrcxz
-        self.asm.jump(exit);
+        self.asm.jump(cold);
         self.asm.bind_short(zero);
         self.asm.load(Register::RCX, slot);
     }
