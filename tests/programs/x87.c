@@ -77,6 +77,27 @@ static NOINLINE REAL copies(const REAL *x) {
   memcpy(buffer, bytes, sizeof bytes);
   return buffer[0] * buffer[1] * buffer[2];
 }
+/* Each of these has values that are active now and then. */
+static __thread volatile REAL local[3];
+static __thread volatile float local_float;
+static __thread volatile double local_double;
+static volatile REAL fixed[3];
+static volatile double fixed_double;
+static NOINLINE REAL variables(const REAL *x) {
+  REAL sum = 0;
+  int i;
+  for (i = 0; i < 6; i++) {
+    local[0] = i % 2 == 0 ? x[0] : 2;
+    local[1] = i % 3 == 0 ? x[1] : 3;
+    local_float = (float)(local[0] * local[1]);
+    local_double = (double)(local[0] - local[1]);
+    local[2] = local[0] * local_float + local[1] / local_double;
+    fixed[i % 3] = local[2] + local_double;
+    fixed_double = (double)(fixed[0] * local[1]);
+    sum = sum / 2 + fixed[i % 3] * fixed_double - local[0] + local_double + local[1];
+  }
+  return sum;
+}
 static NOINLINE REAL complex_product(const REAL *x) {
   _Complex long double z = x[0] + x[1] * 1.0iL, w = z * z - 2 * z;
   w = w * z / (z + 1);
@@ -279,6 +300,7 @@ static const struct {
     {"selection", selection, {1.5, -0.75}},
     {"roots", roots, {1.5, 0.75}},
     {"copies", copies, {1.5, -0.75}},
+    {"variables", variables, {1.5, -0.75}},
     {"complex_product", complex_product, {1.5, -0.75}},
     {"variadic", variadic, {1.5, -0.75}},
     {"jumping", jumping, {1.5, -0.75}},

@@ -19,7 +19,7 @@ const DIFFERENCE_TOLERANCE: f64 = 1e-9;
 /// Formulas that change sign and exponent of a number in memory. A dot value leaves no room for what recording notices that by.
 const LOST_IN_FORWARD_MODE: [&str; 2] = ["negated_in_memory", "scaled_in_memory"];
 /// Formulas that round their inputs to `float`, and so its dot value.
-const ROUNDED_TO_SINGLE: [&str; 1] = ["precisions"];
+const ROUNDED_TO_SINGLE: [&str; 2] = ["precisions", "variables"];
 
 /// A type on x87.
 #[derive(Clone, Copy)]
@@ -65,6 +65,8 @@ fn main() -> ExitCode {
             suite.case(format!("{name}/{mode}"), move || check(&program));
         }
     }
+    let program = Program { compiler: "gcc", options: vec!["-O2"], real: EXTENDED, reference };
+    suite.case("gcc-O2/long-double/directions", move || directions(&program));
     suite.run()
 }
 
@@ -133,6 +135,11 @@ impl Program {
             _ => 1e-13,
         }
     }
+
+    /// Largest relative difference between forward mode and difference quotients.
+    fn tolerance(&self, name: &str) -> f64 {
+        self.real.tolerance.max(self.sweep_tolerance(name))
+    }
 }
 
 fn report(wrong: &[String]) -> Outcome {
@@ -187,6 +194,28 @@ fn forward(program: &Program) -> Outcome {
     report(&wrong)
 }
 
+/// Both derivatives of each formula from one run, with a direction for each input.
+fn directions(program: &Program) -> Outcome {
+    let scratch = compiler::scratch("x87")?;
+    let executable = program.compiled(scratch.path())?;
+    let mut wrong = Vec::new();
+    for Line { name, .. } in program.reference(scratch.path())? {
+        let mut command: Command = recording::tool(scratch.path());
+        command.args(["--quiet", "grad", "--mode=forward", "--directions=2", "--"]).arg(&executable).arg(name);
+        let table = process::run(&mut command)?.successful("derivgrind grad")?.text();
+        let derivative = |row: &str| row.split_whitespace().nth(2).and_then(|word| word.parse::<f64>().ok());
+        let found: Vec<f64> = table.lines().rev().take(2).filter_map(derivative).collect();
+        let expected = program.gradient(scratch.path(), name)?;
+        let [second, first] = found[..] else { return fail(format!("{name}: no derivatives in {table}")) };
+        let agrees = |found, k: usize| close(found, expected[k], magnitude(&expected), program.tolerance(name));
+        let right = agrees(first, 0) && agrees(second, 1);
+        if !right && !LOST_IN_FORWARD_MODE.contains(&&**name) {
+            wrong.push(format!("{name}: {first} and {second}, expected {expected:?}"));
+        }
+    }
+    report(&wrong)
+}
+
 /// Dot values by client requests, and that what is lost is told.
 fn requests(program: &Program) -> Outcome {
     let scratch = compiler::scratch("x87")?;
@@ -203,7 +232,7 @@ fn requests(program: &Program) -> Outcome {
         let [first, second] = program.gradient(scratch.path(), &name)?;
         is_extended |= LOST_IN_FORWARD_MODE.contains(&&*name);
         let (found, expected) = (numbers.get(1).copied().unwrap_or(f64::NAN), first + second);
-        let tolerance = program.real.tolerance.max(program.sweep_tolerance(&name));
+        let tolerance = program.tolerance(&name);
         if !close(found, expected, magnitude(&[first, second]), tolerance) && !LOST_IN_FORWARD_MODE.contains(&&*name) {
             wrong.push(format!("{name}: dot value {found}, expected {expected}"));
         }

@@ -216,6 +216,7 @@ pub(crate) fn set_index(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Fa
         10 | 12 | 16 => EXTENDED,
         // Programs for the Valgrind-based tool do not tell the size, but the value.
         _ if f64::from(f32::from_bits(narrow)).to_bits() == number.value.to_bits() && number.value != 0.0 => 4,
+        _ if is_extended(address, number.value) => EXTENDED,
         _ => 8,
     };
     match size {
@@ -227,6 +228,14 @@ pub(crate) fn set_index(arguments: &[u64; 6]) -> Result<Option<Handle>, user::Fa
         state.variables.insert(handle, (address, size));
     }
     Ok(Some(Handle { address, size, dots: number.dots }))
+}
+
+/// Whether the 80-bit number at an address has this value, which is not zero.
+fn is_extended(address: u64, value: f64) -> bool {
+    let Ok(bytes) = user::read(address) else { return false };
+    let number = Extended::from_bytes(bytes);
+    // Without its leading bit it is no x87 number.
+    value != 0.0 && number.significand >> 63 != 0 && number.to_f64().to_bits() == value.to_bits()
 }
 
 /// `INDEX_TO_FILE(0 for inputs or 1 for outputs, address of the index)`: for an input, returns the variable and its seed.

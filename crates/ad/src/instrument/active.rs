@@ -140,7 +140,8 @@ fn generals_needed<M: Mode>(step: &Step) -> usize {
         Effect::Real { .. } | Effect::Convert { .. } => M::ARITHMETIC_GENERAL,
         Effect::Copy { .. } => 1,
         Effect::X87Move { .. } => 3,
-        Effect::X87 { .. } | Effect::Rotate { .. } | Effect::Stack { .. } | Effect::Select { .. } => 2,
+        Effect::X87 { .. } => M::ARITHMETIC_GENERAL.max(2),
+        Effect::Rotate { .. } | Effect::Stack { .. } | Effect::Select { .. } => 2,
         Effect::BitTrick { .. } | Effect::Lost { .. } => 2,
         Effect::CompareExchange { .. } | Effect::Update { .. } => 2,
         Effect::Replay { .. } => M::SCRATCH.general,
@@ -204,7 +205,7 @@ fn emit_x87<M: Mode>(emitter: &mut Emitter<'_>, index: usize, effect: &Effect, c
     match *effect {
         Effect::X87 { operation, target, a, b } => {
             let restoring = restoring::<M>(carried);
-            x87::emit_real::<M>(emitter, index, x87::Real { operation, target, a, b }, restoring);
+            x87::emit_real::<M>(emitter, index, x87::X87Real { operation, target, a, b }, restoring);
         }
         Effect::X87Move { target, source } => {
             let restoring = restoring::<M>(carried);

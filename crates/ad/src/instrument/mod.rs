@@ -26,7 +26,7 @@ mod x87;
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::tool::{FunctionId, SignalFrame, Tool, Version};
-use derivgrind_engine::translate::{Block, Emitter, Scratch, registers};
+use derivgrind_engine::translate::{Block, Emitter, Label, Scratch, registers};
 
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
@@ -38,12 +38,12 @@ use crate::x87::ExtendedShadow;
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
 pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers};
 pub(crate) use losses::{lost_at, lost_count, lost_in_call};
-pub(crate) use places::{Shadow, constant_address, load, shadow_of, store, value_in_memory};
+pub(crate) use places::{Shadow, constant_address, load, reach_memory, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
 pub use summary::{EXIT_LOST, Reporting};
 pub use thread::Thread;
 pub(crate) use thread::shadow_address;
-pub(crate) use x87::{X87Call, X87Move};
+pub(crate) use x87::{X87Call, X87Move, X87Real};
 
 /// All shadow registers are passive.
 pub const PASSIVE: Version = Version(0);
@@ -111,6 +111,10 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
 
     /// Gives the target of an x87 operation its shadow.
     fn x87(thread: &mut Thread<'_>, call: &X87Call);
+
+    /// Emits code for x87 operations that need no helper and goes on at `join`; else it goes on here. As many general registers are free as
+    /// [`Mode::arithmetic`] uses, but at least two.
+    fn x87_inline(_emitter: &mut Emitter<'_>, _index: usize, _real: X87Real, _join: Label) {}
 
     /// Emits a load or store of an x87 register, or returns `false`: then [`Mode::x87_move`] is called if the source is active. Three general
     /// registers are free; the instruction has been executed, but the stack has not moved behind a store.

@@ -2,7 +2,7 @@
 
 use derivgrind_engine::memory;
 use derivgrind_engine::translate::{Emitter, Layered};
-use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use iced_x86::{Code, Instruction, MemoryOperand, OpKind, Register};
 
 use crate::ir::{Address, Place, Span};
 
@@ -73,6 +73,14 @@ fn in_memory(emitter: &mut Emitter<'_>, index: usize, base: Address, offset: i16
     let segment = if shadow { Register::GS } else { Register::None };
     let size = if offset == 0 { 0 } else { 8 };
     MemoryOperand::new(register, Register::None, 1, offset, size, false, segment)
+}
+
+/// Makes the memory operand of instruction `index` reachable, if it has one: before code that branches, so that it is on all ways.
+pub(crate) fn reach_memory(emitter: &mut Emitter<'_>, index: usize) {
+    let instruction = &emitter.block().instructions()[index];
+    if (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory) {
+        emitter.application_memory(index, 0);
+    }
 }
 
 /// Cuts a span into pieces that a general register can move, in order: offset and size.

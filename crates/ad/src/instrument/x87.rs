@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::memory::user;
-use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext, Label};
 use iced_x86::{Code, ConditionCode, Instruction};
 
 use crate::ir::{Place, Span, StackChange, X87Format, X87Operand, X87Operation};
@@ -13,7 +13,7 @@ use crate::x87::{self, Extended, Session, State};
 
 use super::active::any_active;
 use super::layout::{file, layers};
-use super::places::{Shadow, clear, load, pieces, store};
+use super::places::{Shadow, clear, load, pieces, reach_memory, store};
 use super::{Mode, Restoring, Thread, operand_address};
 
 /// An operation on x87 registers with at least one active operand.
@@ -100,11 +100,16 @@ pub(crate) struct X87Move {
     pub source: X87Operand,
 }
 
+/// An operation on x87 registers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Real {
+pub(crate) struct X87Real {
+    /// The operation.
     pub operation: X87Operation,
+    /// Where its result's shadow goes.
     pub target: Place,
+    /// The first operand.
     pub a: X87Operand,
+    /// The second operand, if there are two.
     pub b: Option<X87Operand>,
 }
 
@@ -126,7 +131,7 @@ unsafe fn site<T>(payload: u64) -> &'static Site<T> {
     unsafe { &*(payload as *const Site<T>) }
 }
 
-/// Calls the helper if one of the spans is active; else makes the target passive, if there is one.
+/// Calls the helper if one of the spans is active; else makes the target passive, if there is one. Goes on at `join`, which is bound here.
 fn emit_if_active(
     emitter: &mut Emitter<'_>,
     index: usize,
@@ -134,10 +139,11 @@ fn emit_if_active(
     (helper, payload): (fn(&mut Context, u64) -> HelperNext, u64),
     passive_target: Option<Span>,
     restoring: Option<Restoring>,
+    join: Label,
 ) {
+    reach_memory(emitter, index);
     emitter.save_flags(index);
     any_active(emitter, index, spans);
-    let join = emitter.asm().label();
     let cold = emitter.cold(move |emitter| {
         emitter.call_helper_here(helper, payload);
         if let Some(restoring) = restoring {
@@ -153,11 +159,13 @@ fn emit_if_active(
 }
 
 /// An operation on real numbers.
-pub(super) fn emit_real<M: Mode>(emitter: &mut Emitter<'_>, index: usize, real: Real, restoring: Option<Restoring>) {
+pub(super) fn emit_real<M: Mode>(emitter: &mut Emitter<'_>, index: usize, real: X87Real, restoring: Option<Restoring>) {
     let spans: Vec<Span> = [Some(real.a), real.b].into_iter().flatten().filter_map(X87Operand::real).collect();
     let helper = (real_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload(emitter, index, real));
     let target = Span::new(real.target, X87Format::Extended.bytes());
-    emit_if_active(emitter, index, &spans, helper, Some(target), restoring);
+    let join = emitter.asm().label();
+    M::x87_inline(emitter, index, real, join);
+    emit_if_active(emitter, index, &spans, helper, Some(target), restoring, join);
 }
 
 /// A load or store.
@@ -171,7 +179,8 @@ pub(super) fn emit_move<M: Mode>(
         return;
     }
     let helper = (move_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload(emitter, index, moved));
-    emit_if_active(emitter, index, &[moved.source.span()], helper, Some(moved.target.span()), restoring);
+    let join = emitter.asm().label();
+    emit_if_active(emitter, index, &[moved.source.span()], helper, Some(moved.target.span()), restoring, join);
 }
 
 /// A move of the stack that depends on data.
@@ -184,7 +193,8 @@ pub(super) fn emit_stack<M: Mode>(
     let slots: Vec<Span> =
         (0..8).map(|number| Span::new(Place::Register(shadow::x87(number)), M::X87_BYTES.min(10))).collect();
     let helper = (stack_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload(emitter, index, change));
-    emit_if_active(emitter, index, &slots, helper, None, restoring);
+    let join = emitter.asm().label();
+    emit_if_active(emitter, index, &slots, helper, None, restoring, join);
 }
 
 /// The shadow of ST(k) becomes that of ST(k + by).
@@ -253,8 +263,8 @@ pub(super) fn emit_select(
 
 fn real_helper<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `emit_real` pairs this helper with its site.
-    let site = unsafe { site::<Real>(payload) };
-    let Real { operation, target, a, b } = site.what;
+    let site = unsafe { site::<X87Real>(payload) };
+    let X87Real { operation, target, a, b } = site.what;
     let call = X87Call::new(operation, target, [Some(a), b], &site.instruction, context);
     M::x87(&mut Thread::new(context), &call);
     HelperNext::Resume

@@ -17,12 +17,12 @@ mod x87;
 use std::sync::OnceLock;
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::translate::{Emitter, Scratch};
+use derivgrind_engine::translate::{Emitter, Label, Scratch};
 use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
-use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, lost_at};
+use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, X87Real, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::shadow::WIDE_TAG;
 
@@ -112,6 +112,10 @@ impl Mode for Recording {
 
     fn x87(thread: &mut Thread<'_>, call: &X87Call) {
         x87::record(thread, call);
+    }
+
+    fn x87_inline(emitter: &mut Emitter<'_>, index: usize, real: X87Real, join: Label) {
+        x87::emit_sum(emitter, index, real, join);
     }
 
     fn x87_move_inline(emitter: &mut Emitter<'_>, index: usize, moved: X87Move) -> bool {

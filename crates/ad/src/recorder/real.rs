@@ -7,7 +7,7 @@ use derivgrind_tape::operation::{BINARY32, FIRST, NOTHING, SECOND};
 use derivgrind_tape::{Operation, Record};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::instrument::{elements, fetched, load, shadow_of, store, value_in_memory};
+use crate::instrument::{elements, fetched, load, reach_memory, shadow_of, store, value_in_memory};
 use crate::ir::{Format, Mask, Place};
 use crate::shadow::{self, NARROW_LIMIT, WIDE_TAG};
 
@@ -57,6 +57,7 @@ const RECORD_SHIFT: u32 = Record::BYTES.trailing_zeros();
 ///
 /// The cursor stays in its scratch register: `cursor_loaded` says whether it is there already.
 pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_loaded: bool) {
+    reach_memory(emitter, index);
     emitter.save_flags(index);
     let bytes = lane.format.bytes();
     let (first, second, new, cursor) = (emitter.scratch(0), emitter.scratch(1), emitter.scratch(2), emitter.scratch(3));

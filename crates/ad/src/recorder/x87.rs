@@ -7,11 +7,13 @@
 //! has come there in another way, such as through an MMX register.)
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::translate::{Condition, Emitter, HelperNext, memory};
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext, Label, memory};
 use derivgrind_tape::Operation;
 use iced_x86::{Code, Instruction, Register};
 
-use crate::instrument::{Thread, X87Call, X87Move, lost_at, operand_address, read_shadow, shadow_of, value_in_memory};
+use crate::instrument::{
+    Thread, X87Call, X87Move, X87Real, lost_at, operand_address, reach_memory, read_shadow, shadow_of, value_in_memory,
+};
 use crate::ir::{Format, Place, X87Format, X87Operand, X87Operation};
 use crate::shadow::{INDEX_BITS, WIDE_TAG};
 use crate::x87::{self, Extended, ExtendedShadow, Shadow};
@@ -114,7 +116,12 @@ fn index_of_result(thread: &mut Thread<'_>, call: &X87Call, indices: [u64; 2]) -
         (X87Operation::Negate, _) => return record(Operation::Negate, [0.0; 2]),
         _ => {}
     }
-    let partials = call.partials(thread).map(Extended::to_f64);
+    let exact = call.partials(thread);
+    let partials = exact.map(Extended::to_f64);
+    if (0..2).any(|k| indices[k] != 0 && is_out_of_range(exact[k], partials[k])) {
+        lost_at(thread.context().rip);
+        return 0;
+    }
     // A partial derivative of 0 is no dependence.
     match [0, 1].map(|k| if partials[k] == 0.0 { (0, 0.0) } else { (indices[k], partials[k]) }) {
         [(0, _), (0, _)] => 0,
@@ -124,8 +131,43 @@ fn index_of_result(thread: &mut Thread<'_>, call: &X87Call, indices: [u64; 2]) -
     }
 }
 
+/// Whether binary64 cannot hold a partial derivative that x87 can.
+fn is_out_of_range(exact: Extended, rounded: f64) -> bool {
+    rounded == 0.0 && !exact.is_zero() || rounded.is_infinite() && exact.high & 0x7fff != 0x7fff
+}
+
+/// Emits the recording of a sum or difference of two active operands, which needs no values, and goes on at `join`. Any other operation goes on here.
+pub(super) fn emit_sum(emitter: &mut Emitter<'_>, index: usize, call: X87Real, join: Label) {
+    let operation = match call.operation {
+        X87Operation::Add => Operation::Add,
+        X87Operation::Subtract => Operation::Sub,
+        _ => return,
+    };
+    let Some(b) = call.b else { return };
+    let is_wide = |operand: X87Operand| matches!(operand.format, X87Format::Binary64 | X87Format::Extended);
+    if !(is_wide(call.a) && is_wide(b)) {
+        return;
+    }
+    reach_memory(emitter, index);
+    emitter.save_flags(index);
+    let other = emitter.asm().label();
+    let register = emitter.scratch(0);
+    for operand in [call.a, b] {
+        let shadow = shadow_of(emitter, index, operand.place);
+        emitter.asm().load(register, shadow);
+        emitter.asm().push2(Code::Test_rm64_r64, register, register);
+        emitter.asm().jump_if(Condition::Equal, other);
+    }
+    let operands = [call.a, b].map(|operand| Some(real::Operand { place: operand.place, active: true }));
+    let lane = real::Lane { operation, format: Format::Binary64, target: call.target, operands, mask: None };
+    real::emit(emitter, index, &lane, false);
+    emitter.asm().jump(join);
+    emitter.asm().bind(other);
+}
+
 /// Emits a load or store: all are inline, apart from exceptions.
 pub(super) fn emit_move(emitter: &mut Emitter<'_>, index: usize, X87Move { target, source }: X87Move) {
+    reach_memory(emitter, index);
     emitter.save_flags(index);
     match (source.format, target.format) {
         (X87Format::Binary32, _) => real::convert(emitter, index, Format::Binary64, target.place, source.place, None),
