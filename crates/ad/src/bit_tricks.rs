@@ -19,7 +19,7 @@ use crate::shadow::{NARROW_LIMIT, WIDE_TAG};
 pub struct Lane {
     /// Value of the first operand.
     pub a: u64,
-    /// Value of the second operand, 0 if there is none.
+    /// Value of the second operand, 0 if there is none. Of shifts by one number of bits for all elements, that number [`in_both_halves`].
     pub b: u64,
     /// Value of the result.
     pub result: u64,
@@ -27,6 +27,11 @@ pub struct Lane {
     pub shadow_a: u64,
     /// Shadow of the second operand.
     pub shadow_b: u64,
+}
+
+/// A number of bits as operand of a shift: whether a lane is one number or two, it sees the count.
+pub fn in_both_halves(count: u64) -> u64 {
+    count.min(u32::MAX.into()) * (1 << 32 | 1)
 }
 
 /// What becomes of one real number.
@@ -105,6 +110,12 @@ struct Operand {
 
 /// Applies the rule to one number.
 fn number(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
+    if matches!(operation, BitOperation::ShiftRight | BitOperation::ShiftLeft) {
+        return shift(layout, operation, a, b, result);
+    }
+    if operation == BitOperation::Select {
+        return selection(a, b, result);
+    }
     match (a.index != 0, b.index != 0) {
         (true, _) | (_, true) if matches!(operation, BitOperation::Scale(_)) => scaled(layout, operation, a, b.value),
         (true, false) if operation == BitOperation::Choice => chosen(layout, a, b.value, result),
@@ -157,18 +168,14 @@ enum Mask {
     Keep(u64),
     /// Bits that are set here are set or flipped, others kept.
     Change(u64),
-    /// The bits are shifted towards the low end.
-    ShiftRight,
     Unknown,
 }
 
 fn mask_of_first(operation: BitOperation, other: u64) -> Mask {
     match operation {
-        BitOperation::And => Mask::Keep(other),
-        // !a & b with active a: the bits of a are flipped under the mask b. Only a mask of zeros says something.
-        BitOperation::AndNot if other == 0 => Mask::Keep(0),
+        // `!a & b` keeps the same bits of `a`, though flipped.
+        BitOperation::And | BitOperation::AndNot => Mask::Keep(other),
         BitOperation::Or | BitOperation::Merge | BitOperation::Xor => Mask::Change(other),
-        BitOperation::ShiftRight => Mask::ShiftRight,
         _ => Mask::Unknown,
     }
 }
@@ -176,7 +183,6 @@ fn mask_of_first(operation: BitOperation, other: u64) -> Mask {
 fn mask_of_second(operation: BitOperation, other: u64) -> Mask {
     match operation {
         BitOperation::AndNot => Mask::Keep(!other),
-        BitOperation::ShiftRight => Mask::Unknown,
         _ => mask_of_first(operation, other),
     }
 }
@@ -194,22 +200,45 @@ fn one_active(layout: &Layout, mask: Mask, operand: Operand, result: u64) -> Out
         },
         Mask::Change(changed) if changed & all == 0 => return Outcome::Same(operand.index),
         Mask::Change(changed) if changed & layout.mantissa != 0 => return Outcome::Lost,
-        Mask::ShiftRight => {
-            // All of the mantissa is gone if the result is no more than the exponent and sign, or copies of the sign.
-            let high = layout.mantissa_bits;
-            let logical = operand.value >> high;
-            let sign_extended = logical | if operand.value & layout.sign == 0 { 0 } else { all & !(all >> high) };
-            let remains = |shifted: u64| (0..64 - high).any(|more| result == shifted >> more);
-            if result == operand.value {
-                return Outcome::Same(operand.index);
-            }
-            if remains(logical) || remains(sign_extended) || result == all {
-                return Outcome::Passive;
-            }
-        }
         Mask::Change(_) | Mask::Unknown => {}
     }
     by_value(layout, operand, result, masks)
+}
+
+/// A shift or rotation of `a` by `b` bits. It is no real operation, unless it does nothing; but what remains of `a` may be no more than its sign
+/// and exponent, or nothing.
+fn shift(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
+    let all = layout.sign | (layout.sign - 1);
+    if a.index == 0 {
+        return if b.index == 0 { Outcome::Passive } else { Outcome::Lost };
+    }
+    if b.value == 0 {
+        return Outcome::Same(a.index);
+    }
+    if operation == BitOperation::ShiftRight {
+        let high = layout.mantissa_bits;
+        let logical = a.value >> high;
+        let sign_extended = logical | if a.value & layout.sign == 0 { 0 } else { all & !(all >> high) };
+        let remains = |shifted: u64| (0..64 - high).any(|more| result == shifted >> more);
+        if remains(logical) || remains(sign_extended) || result == all {
+            return Outcome::Passive;
+        }
+    }
+    // General registers take the count modulo their width.
+    match result {
+        _ if result == a.value && a.value != 0 => Outcome::Same(a.index),
+        0 if a.value != 0 => Outcome::Passive,
+        _ => Outcome::Lost,
+    }
+}
+
+/// The operand that is the result; the second if both are.
+fn selection(a: Operand, b: Operand, result: u64) -> Outcome {
+    match [b, a].into_iter().find(|operand| operand.value == result) {
+        Some(Operand { index: 0, .. }) => Outcome::Passive,
+        Some(Operand { index, .. }) => Outcome::Same(index),
+        None => Outcome::Lost,
+    }
 }
 
 fn by_value(layout: &Layout, operand: Operand, result: u64, masks: bool) -> Outcome {
@@ -327,7 +356,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use BitOperation::{And, AndNot, Merge, Or, Other, ShiftRight, Xor};
+    use BitOperation::{And, AndNot, Merge, Or, Other, Select, ShiftLeft, ShiftRight, Xor};
 
     const SIGN: u64 = 1 << 63;
     const INDEX: u64 = 77;
@@ -380,6 +409,8 @@ mod tests {
         assert_eq!(lane(0, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Same(INDEX)));
         assert_eq!(lane(u64::MAX, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Passive));
         assert_eq!(lane(SIGN, -2.5).outcome(AndNot), LaneOutcome::Wide(scaled(-1.0)));
+        // The sign of the first operand, inverted.
+        assert_eq!(wide(AndNot, 0.0, SIGN, SIGN), Outcome::Passive);
     }
 
     #[test]
@@ -419,9 +450,41 @@ mod tests {
     fn an_exponent_by_shift_or_mask_is_passive() {
         let bits = (-6.5f64).to_bits();
         assert_eq!(wide(ShiftRight, -6.5, 52, bits >> 52), Outcome::Passive);
+        assert_eq!(wide(ShiftRight, 0.0, 52, 0), Outcome::Passive);
         assert_eq!(wide(ShiftRight, -6.5, 63, bits >> 63), Outcome::Passive);
         assert_eq!(wide(ShiftRight, -6.5, 63, u64::MAX), Outcome::Passive);
         assert_eq!(wide(And, -6.5, 0x7ff << 52, bits & (0x7ff << 52)), Outcome::Passive);
+    }
+
+    #[test]
+    fn an_integer_minimum_is_one_of_its_operands() {
+        let of = |a: f64, b: f64, result: f64| {
+            let [a, b, result] = [a, b, result].map(f64::to_bits);
+            let lane = Lane { a, b, result, shadow_a: 5 | WIDE_TAG, shadow_b: 6 | WIDE_TAG };
+            lane.outcome(Select)
+        };
+        // Both are powers of two: each is the other one, scaled.
+        assert_eq!(of(2.0, 4.0, 2.0), LaneOutcome::Wide(Outcome::Same(5)));
+        assert_eq!(of(2.0, 4.0, 4.0), LaneOutcome::Wide(Outcome::Same(6)));
+        assert_eq!(of(2.0, 4.0, 3.0), LaneOutcome::Wide(Outcome::Lost));
+    }
+
+    #[test]
+    fn shifts_are_no_real_operations() {
+        let bits = |value: f64| value.to_bits();
+        assert_eq!(wide(ShiftLeft, 1.1, 1, bits(1.1) << 1), Outcome::Lost);
+        // The mantissa is zero before and after.
+        assert_eq!(wide(ShiftLeft, 1.0, 1, bits(1.0) << 1), Outcome::Lost);
+        assert_eq!(wide(ShiftRight, 2.0, 1, bits(2.0) >> 1), Outcome::Lost);
+        assert_eq!(wide(ShiftLeft, 0.0, 1, 0), Outcome::Lost);
+        assert_eq!(wide(ShiftLeft, 1.1, 64, 0), Outcome::Passive);
+        for operation in [ShiftLeft, ShiftRight] {
+            for value in [1.1, 0.0] {
+                assert_eq!(wide(operation, value, 0, bits(value)), Outcome::Same(INDEX));
+            }
+        }
+        let counted = Lane { a: 5, b: bits(1.1), result: 0, shadow_a: 0, shadow_b: INDEX | WIDE_TAG };
+        assert_eq!(counted.outcome(ShiftLeft), LaneOutcome::Wide(Outcome::Lost));
     }
 
     #[test]

@@ -4,9 +4,10 @@ use iced_x86::{Code, EncodingKind, FlowControl, Instruction, OpCodeOperandKind, 
 
 use crate::Random;
 
-/// An instruction of this opcode with random operands; memory operands are `[rbx + displacement]`. `None` for opcodes with operands
-/// that make no sense in a test (control registers, branch targets, far pointers, vector-indexed memory ...).
-pub fn random_instruction(code: Code, random: &mut Random) -> Option<Instruction> {
+/// An instruction of this form with random operands, in memory or not where there is a choice. Memory operands are
+/// `[rbx + displacement]`, and lie in [`Machine::data`](crate::Machine::data). `None` for forms with operands that make no sense in a test
+/// (control registers, branch targets, far pointers).
+pub fn instruction(code: Code, in_memory: bool, random: &mut Random) -> Option<Instruction> {
     let info = code.op_code();
     if !info.is_instruction() || !info.mode64() || info.must_be_cpl0() || code.flow_control() != FlowControl::Next {
         return None;
@@ -14,7 +15,7 @@ pub fn random_instruction(code: Code, random: &mut Random) -> Option<Instruction
     let mut instruction = Instruction::default();
     instruction.set_code(code);
     for (operand, &kind) in info.op_kinds().iter().enumerate() {
-        set_operand(&mut instruction, operand as u32, kind, random)?;
+        set_operand(&mut instruction, operand as u32, kind, in_memory, random)?;
     }
     if info.encoding() == EncodingKind::EVEX {
         set_attributes(&mut instruction, random);
@@ -41,10 +42,20 @@ fn set_attributes(instruction: &mut Instruction, random: &mut Random) {
     }
 }
 
+/// [`instruction`] with memory operands half of the time.
+pub fn random_instruction(code: Code, random: &mut Random) -> Option<Instruction> {
+    let in_memory = random.below(2) == 0;
+    instruction(code, in_memory, random)
+}
+
+/// Largest element of an index register of gathers, so that it stays within the data.
+pub const INDEX_LIMIT: u64 = 48;
+
 fn set_operand(
     instruction: &mut Instruction,
     operand: u32,
     kind: OpCodeOperandKind,
+    memory: bool,
     random: &mut Random,
 ) -> Option<()> {
     use OpCodeOperandKind::*;
@@ -70,9 +81,12 @@ fn set_operand(
     let vector = |first: Register, random: &mut Random| first + random.below(if evex { 32 } else { 16 }) as u32;
     let mask = |random: &mut Random| Register::K0 + random.below(8) as u32;
     let mmx = |random: &mut Random| Register::MM0 + random.below(8) as u32;
-    let memory = random.below(2) == 0;
     let register = match kind {
         mem | mem_offs => return set_memory(instruction, operand, random),
+        mem_vsib32x | mem_vsib64x => return set_indexed(instruction, operand, Register::XMM0, random),
+        mem_vsib32y | mem_vsib64y => return set_indexed(instruction, operand, Register::YMM0, random),
+        st0 => Register::ST0,
+        sti_opcode => Register::ST1 + random.below(5) as u32,
         r8_or_mem | r16_or_mem | r32_or_mem | r32_or_mem_mpx | r64_or_mem | r64_or_mem_mpx | mm_or_mem | xmm_or_mem
         | ymm_or_mem | zmm_or_mem | k_or_mem
             if memory =>
@@ -142,8 +156,33 @@ fn set_operand(
         }
         _ => return Option::None,
     };
+    let gathers = instruction.is_vsib();
+    let register = if gathers
+        && [instruction.op0_register(), instruction.memory_index()].map(number).contains(&number(register))
+    {
+        // The mask of a gather is a third register.
+        let first = register - register.number() as u32;
+        let taken = [instruction.op0_register(), instruction.memory_index()].map(number);
+        first + (0..16).find(|candidate| !taken.contains(&(*candidate as usize)))?
+    } else {
+        register
+    };
     instruction.try_set_op_kind(operand, OpKind::Register).ok()?;
     instruction.try_set_op_register(operand, register).ok()?;
+    Some(())
+}
+
+fn number(register: Register) -> usize {
+    register.number()
+}
+
+/// A memory operand with a vector of indices. Neither the destination nor the mask may be the index register.
+fn set_indexed(instruction: &mut Instruction, operand: u32, first: Register, random: &mut Random) -> Option<()> {
+    set_memory(instruction, operand, random)?;
+    let taken = instruction.op0_register();
+    let free: Vec<u32> = (0..16).filter(|&number| taken.number() != number as usize).collect();
+    instruction.set_memory_index(first + random.pick(&free));
+    instruction.set_memory_index_scale(random.pick(&[1, 2, 4, 8]));
     Some(())
 }
 

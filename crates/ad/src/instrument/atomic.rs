@@ -293,7 +293,10 @@ fn before_update<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
                 let b = match other {
                     None => 0,
                     Some(BitOperand::Immediate(value)) => value & mask(memory.bytes),
-                    Some(BitOperand::Span(span)) => read_value(&thread, span, address)[0],
+                    // (Shifts cannot be locked.)
+                    Some(BitOperand::Span(span) | BitOperand::Count { span, .. }) => {
+                        read_value(&thread, span, address)[0]
+                    }
                 };
                 let result = result_of(mnemonic, a, b, carry, memory.bytes);
                 let lane = Lane { a, b, result, shadow_a: old[0], shadow_b: operand[0] };
@@ -445,11 +448,11 @@ fn mask(bytes: u16) -> u64 {
 /// What an integer operation stores; `b` is the other operand, if there is one.
 fn result_of(mnemonic: Mnemonic, a: u64, b: u64, carry: u64, bytes: u16) -> u64 {
     use Mnemonic::*;
-    let bit = 1u64 << (b % (8 * u64::from(bytes)));
     let result = match mnemonic {
-        And => a & b,
-        Or => a | b,
-        Xor => a ^ b,
+        // The bit comes as a mask.
+        And | Btr => a & b,
+        Or | Bts => a | b,
+        Xor | Btc => a ^ b,
         Add | Xadd => a.wrapping_add(b),
         Adc => a.wrapping_add(b).wrapping_add(carry),
         Sub => a.wrapping_sub(b),
@@ -458,9 +461,6 @@ fn result_of(mnemonic: Mnemonic, a: u64, b: u64, carry: u64, bytes: u16) -> u64 
         Dec => a.wrapping_sub(1),
         Neg => a.wrapping_neg(),
         Not => !a,
-        Bts => a | bit,
-        Btr => a & !bit,
-        Btc => a ^ bit,
         // The processor takes the prefix with no others. As the result it is lost.
         _ => !a,
     };
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(narrow(Xadd, 0xffff_ffff, 2), 1);
         assert_eq!((narrow(Adc, 1, 2), wide(Sbb, 5, 2)), (4, 2));
         assert_eq!((narrow(Neg, 1, 0), narrow(Not, 0, 0), narrow(Dec, 0, 0)), (0xffff_ffff, 0xffff_ffff, 0xffff_ffff));
-        assert_eq!((wide(Btc, 0, 63), narrow(Bts, 0, 33), wide(Btr, 6, 1)), (1 << 63, 2, 4));
+        assert_eq!((wide(Btc, 0, 1 << 63), narrow(Bts, 0, 2), wide(Btr, 6, !2)), (1 << 63, 2, 4));
         assert_eq!((wide(And, 6, 3), wide(Or, 6, 3), wide(Xor, 6, 3)), (2, 7, 5));
     }
 }

@@ -5,6 +5,7 @@ use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
 use iced_x86::Instruction;
 
+use crate::bit_tricks::in_both_halves;
 use crate::ir::{Address, BitOperand, BitOperation, Mask, Place, Span};
 use crate::shadow;
 
@@ -89,7 +90,7 @@ fn emit_around<T: 'static>(
 pub(super) fn span_of(operand: BitOperand) -> Option<Span> {
     match operand {
         BitOperand::Span(span) => Some(span),
-        BitOperand::Immediate(_) => None,
+        BitOperand::Immediate(_) | BitOperand::Count { .. } => None,
     }
 }
 
@@ -119,6 +120,16 @@ fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
             None => [0; WORDS],
             Some(BitOperand::Immediate(value)) => [value; WORDS],
             Some(BitOperand::Span(span)) => read_value(&thread, span, address),
+            Some(BitOperand::Count { span, element: 0 }) => {
+                let count = Span::new(span.place, span.bytes.min(8));
+                let value = read_value(&thread, count, address)[0];
+                // General registers take it modulo their width, elements of vectors shift everything out.
+                let is_general = span.register().is_some_and(|register| register.offset < shadow::VECTOR);
+                let modulus = if is_general { u64::from(8 * site.what.target.bytes) } else { u64::MAX };
+                [in_both_halves(value % modulus); WORDS]
+            }
+            Some(BitOperand::Count { span, element: 8 }) => read_value(&thread, span, address).map(in_both_halves),
+            Some(BitOperand::Count { span, .. }) => read_value(&thread, span, address),
         };
         for layer in layers() {
             thread.fields().bit_shadows[layer][k] =

@@ -50,6 +50,7 @@ impl Display for BitOperand {
         match self {
             BitOperand::Span(span) => span.fmt(f),
             BitOperand::Immediate(value) => write!(f, "{value:#x}"),
+            BitOperand::Count { span, .. } => write!(f, "count {span}"),
         }
     }
 }

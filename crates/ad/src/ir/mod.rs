@@ -197,6 +197,13 @@ pub enum BitOperand {
     Span(Span),
     /// An immediate, repeated over the width of the operation by the given element size.
     Immediate(u64),
+    /// Numbers of bits by which elements are shifted. They are no real numbers.
+    Count {
+        /// The register or memory.
+        span: Span,
+        /// Bytes of the elements that each have their own number; 0 if the low eight bytes are that of all elements.
+        element: u16,
+    },
 }
 
 /// What is known about the operation behind a bit trick.
@@ -212,8 +219,12 @@ pub enum BitOperation {
     Merge,
     /// Bitwise `a ^ b`.
     Xor,
-    /// Logical or arithmetic shift right.
+    /// Logical or arithmetic shift right. The second operand is the number of bits; see [`BitOperand::Count`].
     ShiftRight,
+    /// Shift left, or rotation, by a number of bits.
+    ShiftLeft,
+    /// One of the operands, whichever comes first in some order of integers.
+    Select,
     /// The bitwise function of three operands whose truth table is this (`vpternlog`).
     Ternary(u8),
     /// The first operand times 2 to the power of the second, rounded down, in this format.
@@ -505,7 +516,7 @@ impl Effect {
     pub fn sources(&self) -> [Option<Span>; 3] {
         let operand = |operand: BitOperand| match operand {
             BitOperand::Span(span) => Some(span),
-            BitOperand::Immediate(_) => None,
+            BitOperand::Immediate(_) | BitOperand::Count { .. } => None,
         };
         match *self {
             Effect::Copy { source, bytes, .. } => [Some(Span::new(source, bytes)), None, None],

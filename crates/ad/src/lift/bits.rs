@@ -6,6 +6,7 @@ use iced_x86::{OpKind, Register};
 use super::assign::{Byte, bytes_of, zero_extended};
 use super::general::is_immediate;
 use super::{Class, Lifter, fallback};
+use crate::bit_tricks::in_both_halves;
 use crate::ir::{BitOperand, BitOperation, Effect, Place, Span, Updated};
 use crate::shadow;
 
@@ -33,12 +34,16 @@ enum Itself {
 struct Shift {
     element: u16,
     kind: ShiftKind,
+    /// Whether each element has a count of its own.
+    each: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShiftKind {
     Left,
     Right,
+    /// With copies of the sign.
+    RightSigned,
     RotateLeft,
     RotateRight,
 }
@@ -49,10 +54,20 @@ const fn bits(operation: BitOperation, itself: Itself) -> Class {
 
 const fn shift(element: u16, kind: ShiftKind) -> Class {
     let operation = match kind {
-        ShiftKind::Right => BitOperation::ShiftRight,
-        _ => BitOperation::Other,
+        ShiftKind::Right | ShiftKind::RightSigned => BitOperation::ShiftRight,
+        _ => BitOperation::ShiftLeft,
     };
-    Class::Bits(Bits { operation, itself: Itself::Operation, shift: Some(Shift { element, kind }) })
+    Class::Bits(Bits { operation, itself: Itself::Operation, shift: Some(Shift { element, kind, each: false }) })
+}
+
+/// By as many bits as the corresponding element of the second operand says.
+const fn shifts(element: u16, kind: ShiftKind) -> Class {
+    match shift(element, kind) {
+        Class::Bits(Bits { operation, itself, shift: Some(shift) }) => {
+            Class::Bits(Bits { operation, itself, shift: Some(Shift { each: true, ..shift }) })
+        }
+        class => class,
+    }
 }
 
 const AND: Class = bits(BitOperation::And, Itself::Same);
@@ -61,7 +76,8 @@ const OR: Class = bits(BitOperation::Or, Itself::Same);
 const XOR: Class = bits(BitOperation::Xor, Itself::Constant);
 const DIFFERENCE: Class = bits(BitOperation::Other, Itself::Constant);
 const OTHER: Class = bits(BitOperation::Other, Itself::Operation);
-const SHIFT_RIGHT: Class = bits(BitOperation::ShiftRight, Itself::Operation);
+/// Integer minimum or maximum: one of the operands.
+const EXTREMUM: Class = bits(BitOperation::Select, Itself::Same);
 
 /// Bitwise and integer operations on four- and eight-byte elements, in general and vector registers.
 #[rustfmt::skip]
@@ -72,11 +88,12 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Mnemonic::Or, OR), (Por, OR), (Vpor, OR), (Orps, OR), (Vorps, OR), (Orpd, OR), (Vorpd, OR),
     (Mnemonic::Xor, XOR), (Pxor, XOR), (Vpxor, XOR), (Xorps, XOR), (Vxorps, XOR), (Xorpd, XOR), (Vxorpd, XOR),
     (Add, OTHER), (Sub, DIFFERENCE), (Adc, OTHER), (Sbb, DIFFERENCE), (Neg, OTHER), (Not, OTHER), (Inc, OTHER), (Dec, OTHER),
-    (Btc, OTHER), (Btr, OTHER), (Bts, OTHER),
+    (Btc, Class::Custom(change_bit)), (Btr, Class::Custom(change_bit)), (Bts, Class::Custom(change_bit)),
     (Paddd, OTHER), (Vpaddd, OTHER), (Paddq, OTHER), (Vpaddq, OTHER),
     (Psubd, DIFFERENCE), (Vpsubd, DIFFERENCE), (Psubq, DIFFERENCE), (Vpsubq, DIFFERENCE),
-    (Shl, shift(0, ShiftKind::Left)), (Sal, shift(0, ShiftKind::Left)), (Shlx, OTHER),
-    (Shr, shift(0, ShiftKind::Right)), (Shrx, SHIFT_RIGHT), (Sar, SHIFT_RIGHT), (Sarx, SHIFT_RIGHT),
+    (Shl, shift(0, ShiftKind::Left)), (Sal, shift(0, ShiftKind::Left)), (Shlx, shift(0, ShiftKind::Left)),
+    (Shr, shift(0, ShiftKind::Right)), (Shrx, shift(0, ShiftKind::Right)),
+    (Sar, shift(0, ShiftKind::RightSigned)), (Sarx, shift(0, ShiftKind::RightSigned)),
     (Rol, shift(0, ShiftKind::RotateLeft)), (Ror, shift(0, ShiftKind::RotateRight)), (Rorx, shift(0, ShiftKind::RotateRight)),
     (Psllw, shift(2, ShiftKind::Left)), (Vpsllw, shift(2, ShiftKind::Left)),
     (Pslld, shift(4, ShiftKind::Left)), (Vpslld, shift(4, ShiftKind::Left)),
@@ -84,13 +101,20 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Psrlw, shift(2, ShiftKind::Right)), (Vpsrlw, shift(2, ShiftKind::Right)),
     (Psrld, shift(4, ShiftKind::Right)), (Vpsrld, shift(4, ShiftKind::Right)),
     (Psrlq, shift(8, ShiftKind::Right)), (Vpsrlq, shift(8, ShiftKind::Right)),
-    (Psrad, SHIFT_RIGHT), (Vpsrad, SHIFT_RIGHT), (Vpsravd, SHIFT_RIGHT),
-    (Vpsllvd, OTHER), (Vpsllvq, OTHER), (Vpsrlvd, SHIFT_RIGHT), (Vpsrlvq, SHIFT_RIGHT),
+    (Psraw, shift(2, ShiftKind::RightSigned)), (Vpsraw, shift(2, ShiftKind::RightSigned)),
+    (Psrad, shift(4, ShiftKind::RightSigned)), (Vpsrad, shift(4, ShiftKind::RightSigned)), (Vpsravd, shifts(4, ShiftKind::RightSigned)),
+    (Vpsllvd, shifts(4, ShiftKind::Left)), (Vpsllvq, shifts(8, ShiftKind::Left)),
+    (Vpsrlvd, shifts(4, ShiftKind::Right)), (Vpsrlvq, shifts(8, ShiftKind::Right)),
+    (Shld, Class::Custom(double_shift)), (Shrd, Class::Custom(double_shift)),
+    (Rcl, Class::Custom(rotate_with_carry)), (Rcr, Class::Custom(rotate_with_carry)),
+    (Pminsd, EXTREMUM), (Vpminsd, EXTREMUM), (Pmaxsd, EXTREMUM), (Vpmaxsd, EXTREMUM),
+    (Pminud, EXTREMUM), (Vpminud, EXTREMUM), (Pmaxud, EXTREMUM), (Vpmaxud, EXTREMUM),
+    (Vpminsq, EXTREMUM), (Vpmaxsq, EXTREMUM), (Vpminuq, EXTREMUM), (Vpmaxuq, EXTREMUM),
     // AVX-512: bitwise operations have elements there, for masks.
     (Vpandd, AND), (Vpandq, AND), (Vpandnd, AND_NOT), (Vpandnq, AND_NOT), (Vpord, OR), (Vporq, OR), (Vpxord, XOR), (Vpxorq, XOR),
-    (Vpsraq, SHIFT_RIGHT), (Vpsravq, SHIFT_RIGHT),
-    (Vprold, shift(4, ShiftKind::RotateLeft)), (Vprolq, shift(8, ShiftKind::RotateLeft)), (Vprolvd, OTHER), (Vprolvq, OTHER),
-    (Vprord, shift(4, ShiftKind::RotateRight)), (Vprorq, shift(8, ShiftKind::RotateRight)), (Vprorvd, OTHER), (Vprorvq, OTHER),
+    (Vpsraq, shift(8, ShiftKind::RightSigned)), (Vpsravq, shifts(8, ShiftKind::RightSigned)),
+    (Vprold, shift(4, ShiftKind::RotateLeft)), (Vprolq, shift(8, ShiftKind::RotateLeft)), (Vprolvd, shifts(4, ShiftKind::RotateLeft)), (Vprolvq, shifts(8, ShiftKind::RotateLeft)),
+    (Vprord, shift(4, ShiftKind::RotateRight)), (Vprorq, shift(8, ShiftKind::RotateRight)), (Vprorvd, shifts(4, ShiftKind::RotateRight)), (Vprorvq, shifts(8, ShiftKind::RotateRight)),
     // Narrow elements cannot hold a real number, but the operation of a register with itself clears it.
     (Psubb, DIFFERENCE), (Vpsubb, DIFFERENCE), (Psubw, DIFFERENCE), (Vpsubw, DIFFERENCE),
     // Comparisons: the result is a mask.
@@ -133,12 +157,11 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
         && count % 8 == 0
         && lifter.mask.is_none()
+        && (shift.kind != ShiftKind::RightSigned || count == 0)
     {
         return shift_by_bytes(lifter, shift, target, source, count);
     }
-    // A bit number in a register reaches beyond a memory operand.
-    let beyond = matches!(lifter.instruction.mnemonic(), Btc | Btr | Bts) && target.place.is_memory();
-    if target.bytes < 4 || beyond || matches!(bits.shift, Some(Shift { element: 2, .. })) {
+    if target.bytes < 4 || matches!(bits.shift, Some(Shift { element: 2, .. })) {
         return fallback::without_entry(lifter);
     }
     let operation = match (bits.operation, &sources[..]) {
@@ -149,21 +172,82 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
         }
         (operation, _) => operation,
     };
-    if lifter.instruction.has_lock_prefix() {
-        let becomes = Updated::Bits { operation, operand: sources.get(1).copied() };
-        lifter.push(Effect::Update { memory: target, becomes, previous: None });
-        return;
-    }
+    let second = sources.get(1).map(|&second| bits.shift.map_or(second, |shift| as_count(second, shift)));
+    let sources: Vec<BitOperand> =
+        sources.iter().take(1).copied().chain(second).chain(sources.iter().skip(2).copied()).collect();
     trick(lifter, operation, target, &sources);
 }
 
 /// A bit trick in all elements of the destination, and what it clears behind.
 pub(super) fn trick(lifter: &mut Lifter<'_>, operation: BitOperation, target: Span, sources: &[BitOperand]) {
+    if lifter.instruction.has_lock_prefix() {
+        let becomes = Updated::Bits { operation, operand: sources.get(1).copied() };
+        lifter.push(Effect::Update { memory: target, becomes, previous: None });
+        return;
+    }
     let [a, b, c] = [0, 1, 2].map(|k| sources.get(k).copied());
     let Some(a) = a else { return };
     lifter.push_under(Effect::BitTrick { operation, target, a, b, c }, lifter.whole_mask());
     let until = lifter.cleared_until(0, target.bytes);
     lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
+}
+
+/// The operand of a shift that says by how many bits.
+fn as_count(operand: BitOperand, shift: Shift) -> BitOperand {
+    match operand {
+        BitOperand::Span(span) => BitOperand::Count { span, element: if shift.each { shift.element } else { 0 } },
+        BitOperand::Immediate(count) => BitOperand::Immediate(in_both_halves(count)),
+        BitOperand::Count { .. } => operand,
+    }
+}
+
+/// `bts`, `btr`, `btc`: a bit with a constant number is set, cleared or flipped, as by a mask. (One with a number in a register could lie anywhere
+/// behind a memory operand.)
+fn change_bit(lifter: &mut Lifter<'_>) {
+    let (Some(target), Some(BitOperand::Immediate(number))) = (lifter.operand(0), source(lifter, 1)) else {
+        return fallback::general_rule(lifter, true);
+    };
+    if target.bytes < 4 {
+        return fallback::general_rule(lifter, true);
+    }
+    let bit = 1 << (number & u64::from(8 * target.bytes - 1));
+    let (operation, mask) = match lifter.instruction.mnemonic() {
+        Bts => (BitOperation::Or, bit),
+        Btr => (BitOperation::And, !bit),
+        _ => (BitOperation::Xor, bit),
+    };
+    trick(lifter, operation, target, &[BitOperand::Span(target), BitOperand::Immediate(mask)]);
+}
+
+/// `rcl`, `rcr`: nothing happens if the count is zero.
+fn rotate_with_carry(lifter: &mut Lifter<'_>) {
+    let Some(target) = lifter.operand(0) else { return };
+    match source(lifter, 1) {
+        Some(BitOperand::Immediate(count)) if count & if target.bytes == 8 { 63 } else { 31 } == 0 => {
+            let until = lifter.cleared_until(0, target.bytes);
+            lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
+        }
+        _ => fallback::general_rule(lifter, true),
+    }
+}
+
+/// `shld`, `shrd`: by whole bytes, the bytes of both operands are moved.
+fn double_shift(lifter: &mut Lifter<'_>) {
+    let (Some(target), Some(filler)) = (lifter.operand(0), lifter.operand(1)) else { return };
+    let Some(BitOperand::Immediate(count)) = source(lifter, 2) else { return fallback::general_rule(lifter, true) };
+    let count = count as u16 & if target.bytes == 8 { 63 } else { 31 };
+    if !count.is_multiple_of(8) || count > 8 * target.bytes {
+        return fallback::general_rule(lifter, true);
+    }
+    let (distance, size) = (count / 8, target.bytes);
+    let (low, high, start) = match lifter.instruction.mnemonic() {
+        Shld => (filler, target, size - distance),
+        _ => (target, filler, distance),
+    };
+    let both: Vec<Byte> = bytes_of(low).chain(bytes_of(high)).collect();
+    let moved = both[usize::from(start)..usize::from(start + size)].to_vec();
+    let until = lifter.cleared_until(0, size);
+    lifter.assign(target.place, &zero_extended(moved, until));
 }
 
 /// One or two operands: an instruction's destination is its first source if no two others are given.

@@ -359,6 +359,9 @@ pub(super) fn replay(lifter: &mut Lifter<'_>, legacy: u8, vex: u8) {
 
 /// Execution on shadow: operands that are replaced by their shadow, and those of them that are read.
 fn replay_with(lifter: &mut Lifter<'_>, data: u8, sources: u8) {
+    if is_mmx(lifter) {
+        return fallback::general_rule(lifter, true);
+    }
     let Some(target) = lifter.operand(0) else { return };
     let mut read = (0..4).filter(|operand| sources & (1 << operand) != 0).filter_map(|operand| lifter.operand(operand));
     let sources = [read.next(), read.next()];
@@ -367,6 +370,12 @@ fn replay_with(lifter: &mut Lifter<'_>, data: u8, sources: u8) {
         if lifter.mask.is_some() && !overwrites_selector(lifter.instruction.mnemonic()) { data | 1 } else { data };
     lifter.push(Effect::Replay { data, target, sources, masked: lifter.instruction.has_op_mask() });
     clear_above(lifter, target);
+}
+
+/// There are no scratch MMX registers to hold shadow: what selects among their bytes by data loses it.
+fn is_mmx(lifter: &Lifter<'_>) -> bool {
+    let instruction = lifter.instruction;
+    (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_mm())
 }
 
 /// Instructions whose first operand is a selector, until the result takes its place.
@@ -391,6 +400,10 @@ fn masked_move(lifter: &mut Lifter<'_>) {
 fn masked_store(lifter: &mut Lifter<'_>) {
     let Some(source) = lifter.operand(1) else { return };
     let target = Span::new(Place::Memory { base: Address::StringDestination, offset: 0 }, source.bytes);
+    if is_mmx(lifter) {
+        [source, target].into_iter().for_each(|source| lifter.push(Effect::Lost { source }));
+        return lifter.clear(target);
+    }
     lifter.push(Effect::Replay { data: 0b011, target, sources: [Some(source), None], masked: true });
 }
 

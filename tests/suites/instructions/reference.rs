@@ -1,0 +1,400 @@
+//! What each instruction is as a function of real numbers, and its partial derivatives: stated here once more, apart from the tool, by what the processor
+//! manuals say.
+//!
+//! Only arithmetic needs saying. That bytes are moved, and operations on bits, are found out on the processor (see [`crate::natively`]).
+
+use iced_x86::{Instruction, Mnemonic, OpKind};
+
+use crate::places;
+use crate::values::Format;
+
+/// A function of real numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `a + b`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a b`
+    Mul,
+    /// `a / b`
+    Div,
+    /// The smaller; the second if equal or unordered.
+    Min,
+    /// The larger; the second if equal or unordered.
+    Max,
+    /// Square root.
+    Sqrt,
+    /// `1 / a`
+    Reciprocal,
+    /// `1 / sqrt(a)`
+    ReciprocalRoot,
+    /// `a`, in another format.
+    Convert,
+    /// `±a b ± c`
+    Fused {
+        /// Whether the product is negated.
+        negative_product: bool,
+        /// Whether the addend is.
+        negative_addend: bool,
+    },
+    /// A sum of products of neighbouring pairs.
+    SumOfProducts,
+}
+
+/// A real number among the results.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// What it is of its operands.
+    pub function: Function,
+    /// Format of the result.
+    pub format: Format,
+    /// Where it is.
+    pub target: usize,
+    /// Format of the operands.
+    pub operand_format: Format,
+    /// Where they are.
+    pub operands: Vec<usize>,
+}
+
+/// Real arithmetic, by name without prefix and suffix: the function, and how its lanes lie.
+const ARITHMETIC: &[(&str, Function, Shape)] = &[
+    ("add", Function::Add, Shape::Corresponding),
+    ("sub", Function::Sub, Shape::Corresponding),
+    ("mul", Function::Mul, Shape::Corresponding),
+    ("div", Function::Div, Shape::Corresponding),
+    ("min", Function::Min, Shape::Corresponding),
+    ("max", Function::Max, Shape::Corresponding),
+    ("sqrt", Function::Sqrt, Shape::Last),
+    ("rcp", Function::Reciprocal, Shape::Last),
+    ("rsqrt", Function::ReciprocalRoot, Shape::Last),
+    ("addsub", Function::Add, Shape::SubtractInEvenLanes),
+    ("hadd", Function::Add, Shape::Neighbours),
+    ("hsub", Function::Sub, Shape::Neighbours),
+    ("dp", Function::SumOfProducts, Shape::Selected),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Corresponding,
+    Last,
+    SubtractInEvenLanes,
+    Neighbours,
+    Selected,
+}
+
+/// The name without the `v` of VEX encodings.
+pub fn base_name(mnemonic: Mnemonic) -> String {
+    let name = format!("{mnemonic:?}").to_lowercase();
+    match name.strip_prefix('v') {
+        Some(rest) if !["err", "erw", "zeroall", "zeroupper"].contains(&rest) => rest.to_owned(),
+        _ => name,
+    }
+}
+
+/// Lanes of real arithmetic; none if the instruction is something else.
+pub fn lanes(instruction: &Instruction) -> Vec<Lane> {
+    let name = base_name(instruction.mnemonic());
+    if instruction.is_string_instruction() || !instruction.op0_register().is_vector_register() {
+        return Vec::new();
+    }
+    if let Some(lanes) = conversion(instruction, &name) {
+        return lanes;
+    }
+    let Some((base, format, packed)) = suffix(&name) else { return Vec::new() };
+    if let Some(lanes) = fused(instruction, base, format, packed) {
+        return lanes;
+    }
+    let Some(&(_, function, shape)) = ARITHMETIC.iter().find(|(name, ..)| *name == base) else { return Vec::new() };
+    let (target, sources) = operands(instruction);
+    let (Some(a), Some(b)) = (sources.first().copied(), sources.last().copied()) else { return Vec::new() };
+    let size = format.bytes();
+    let count = if packed { instruction.op0_register().size() / size } else { 1 };
+    let group = 16 / size;
+    let lane = |position: usize| {
+        let at = position * size;
+        let (function, operands) = match shape {
+            Shape::Corresponding => (function, vec![a + at, b + at]),
+            Shape::Last => (function, vec![b + at]),
+            Shape::SubtractInEvenLanes => {
+                (if position.is_multiple_of(2) { Function::Sub } else { Function::Add }, vec![a + at, b + at])
+            }
+            Shape::Neighbours => {
+                let (start, within) = (position / group * group, position % group);
+                let source = if within < group / 2 { a } else { b };
+                let first = source + (start + 2 * (within % (group / 2))) * size;
+                (function, vec![first, first + size])
+            }
+            Shape::Selected => {
+                let immediate = instruction.immediate8();
+                let start = position / group * group;
+                let receives = immediate & 1 << (position % group) != 0;
+                let selected = (0..group).filter(|k| receives && immediate & 0x10 << k != 0);
+                let products = selected.flat_map(|k| [a + (start + k) * size, b + (start + k) * size]);
+                (function, products.collect())
+            }
+        };
+        Lane { function, format, target: target + at, operand_format: format, operands }
+    };
+    (0..count).map(lane).collect()
+}
+
+/// `ps`, `pd`, `ss`, `sd`.
+fn suffix(name: &str) -> Option<(&str, Format, bool)> {
+    let split = name.len().checked_sub(2)?;
+    let (base, suffix) = name.split_at_checked(split)?;
+    match suffix {
+        "ps" => Some((base, Format::Single, true)),
+        "pd" => Some((base, Format::Double, true)),
+        "ss" => Some((base, Format::Single, false)),
+        "sd" => Some((base, Format::Double, false)),
+        _ => None,
+    }
+}
+
+/// The destination, and the sources: in two-operand forms the destination is the first.
+pub fn operands(instruction: &Instruction) -> (usize, Vec<usize>) {
+    let all = (0..instruction.op_count()).filter(|&operand| instruction.op_kind(operand) != OpKind::Immediate8);
+    let starts: Vec<usize> =
+        all.filter_map(|operand| places::operand(instruction, operand)).map(|range| range.start).collect();
+    let sources = if starts.len() >= 3 { starts[1..].to_vec() } else { starts.clone() };
+    (starts.first().copied().unwrap_or(0), sources)
+}
+
+/// `fmadd132ps` and so on: the digits name the operands in the order first factor, second factor, addend.
+fn fused(instruction: &Instruction, base: &str, format: Format, packed: bool) -> Option<Vec<Lane>> {
+    let split = base.len().checked_sub(3)?;
+    let (kind, order) = base.split_at_checked(split)?;
+    // Signs of product and addend in even and in odd lanes.
+    let [even, odd] = match kind {
+        "fmadd" => [(false, false); 2],
+        "fmsub" => [(false, true); 2],
+        "fnmadd" => [(true, false); 2],
+        "fnmsub" => [(true, true); 2],
+        "fmaddsub" => [(false, true), (false, false)],
+        "fmsubadd" => [(false, false), (false, true)],
+        _ => return None,
+    };
+    let starts: Vec<usize> =
+        (0..3).filter_map(|operand| places::operand(instruction, operand)).map(|range| range.start).collect();
+    let digits = order.chars().map(|digit| digit.to_digit(10).map(|digit| digit as usize - 1));
+    let order = digits.collect::<Option<Vec<usize>>>()?;
+    // In `132` the digits give: factor 1, addend 2's place is the middle: operand 1 times operand 3 plus operand 2.
+    let [x, y, z] = [order[0], order[1], order[2]].map(|operand| starts[operand]);
+    let count = if packed { instruction.op0_register().size() / format.bytes() } else { 1 };
+    let lane = |position: usize| {
+        let (negative_product, negative_addend) = if position.is_multiple_of(2) { even } else { odd };
+        let at = position * format.bytes();
+        Lane {
+            function: Function::Fused { negative_product, negative_addend },
+            format,
+            target: starts[0] + at,
+            operand_format: format,
+            operands: vec![x + at, y + at, z + at],
+        }
+    };
+    Some((0..count).map(lane).collect())
+}
+
+/// `cvtss2sd` and its kin.
+fn conversion(instruction: &Instruction, name: &str) -> Option<Vec<Lane>> {
+    let (from, to, packed) = match name {
+        "cvtss2sd" => (Format::Single, Format::Double, false),
+        "cvtsd2ss" => (Format::Double, Format::Single, false),
+        "cvtps2pd" => (Format::Single, Format::Double, true),
+        "cvtpd2ps" => (Format::Double, Format::Single, true),
+        _ => return None,
+    };
+    let (target, sources) = operands(instruction);
+    let source = sources.last().copied()?;
+    let last = instruction.op_count() - 1;
+    // The wider of the two is full.
+    let count = match to {
+        _ if !packed => 1,
+        Format::Double => instruction.op0_register().size() / 8,
+        Format::Single => places::operand(instruction, last)?.len() / 8,
+    };
+    let lane = |position: usize| Lane {
+        function: Function::Convert,
+        format: to,
+        target: target + position * to.bytes(),
+        operand_format: from,
+        operands: vec![source + position * from.bytes()],
+    };
+    Some((0..count).map(lane).collect())
+}
+
+impl Function {
+    /// Partial derivatives with respect to each operand, at these values. `active` says which operands matter.
+    pub fn partials(self, values: &[f64], active: &[bool], format: Format) -> Vec<f64> {
+        let (a, b) = (values.first().copied().unwrap_or(0.0), values.get(1).copied().unwrap_or(0.0));
+        match self {
+            Function::Add | Function::Sub => {
+                let sign = if self == Function::Add { 1.0 } else { -1.0 };
+                // Adding a rounding constant is a step function.
+                let rounds = |k: usize| !active[k] && is_rounding_constant(values[k], format);
+                if rounds(0) || rounds(1) { vec![0.0, 0.0] } else { vec![1.0, sign] }
+            }
+            Function::Mul => vec![b, a],
+            Function::Div => vec![1.0 / b, -(a / b) / b],
+            // `a < b` is false for NaN, and then the second is taken.
+            Function::Min => {
+                if a < b {
+                    vec![1.0, 0.0]
+                } else {
+                    vec![0.0, 1.0]
+                }
+            }
+            Function::Max => {
+                if a > b {
+                    vec![1.0, 0.0]
+                } else {
+                    vec![0.0, 1.0]
+                }
+            }
+            Function::Sqrt => vec![0.5 / a.sqrt()],
+            Function::Reciprocal => vec![-1.0 / (a * a)],
+            Function::ReciprocalRoot => vec![-0.5 / (a * a.sqrt())],
+            Function::Convert => vec![1.0],
+            Function::Fused { negative_product, negative_addend } => {
+                if !active[2] && is_rounding_constant(values[2], format) {
+                    return vec![0.0; 3];
+                }
+                let sign = |negative| if negative { -1.0 } else { 1.0 };
+                let product = sign(negative_product);
+                vec![product * b, product * a, sign(negative_addend)]
+            }
+            Function::SumOfProducts => (0..values.len()).map(|k| values[k ^ 1]).collect(),
+        }
+    }
+}
+
+/// `1.5 2^k` from 2^36 (binary64) or 2^16 (binary32) on, or 2 to the number of mantissa bits, as libraries add and subtract them to round.
+fn is_rounding_constant(value: f64, format: Format) -> bool {
+    let (first, bits) = match format {
+        Format::Single => (16, 23),
+        Format::Double => (36, 52),
+    };
+    let magnitude = value.abs();
+    magnitude == 2f64.powi(bits) || (first..=bits + 2).any(|k| magnitude == 1.5 * 2f64.powi(k))
+}
+
+/// What is no real number, or a step function of one, has derivative zero: comparisons, tests, conversions to and from integers, roundings, signs.
+pub fn is_flat(mnemonic: Mnemonic) -> bool {
+    let name = base_name(mnemonic);
+    const BEGINNINGS: &[&str] =
+        &["cmp", "pcmp", "comis", "ucomis", "round", "movmsk", "pmovmskb", "set", "test", "ptest"];
+    let converts = name.starts_with("cvt") && ["si", "dq", "pi"].iter().any(|integer| name.contains(integer));
+    converts || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.starts_with("cmpxchg")
+}
+
+/// Moves that also fill bytes with copies of a sign, which belong to no real number.
+pub fn extends_signs(mnemonic: Mnemonic) -> bool {
+    let name = base_name(mnemonic);
+    name.starts_with("pmovsx")
+        || ["movsx", "movsxd", "cbw", "cwde", "cdqe", "cwd", "cdq", "cqo"].contains(&name.as_str())
+}
+
+/// Operations on integers or bits of this many bytes, in which real operations may hide; `None` for other instructions.
+pub fn bit_operation(instruction: &Instruction) -> Option<&'static [usize]> {
+    if matches!(instruction.mnemonic(), Mnemonic::Btc | Mnemonic::Btr | Mnemonic::Bts) && count(instruction).is_some() {
+        return None;
+    }
+    const EITHER: &[usize] = &[4, 8];
+    #[rustfmt::skip]
+    const TABLE: &[(&str, &[usize])] = &[
+        ("and", EITHER), ("pand", EITHER), ("andps", EITHER), ("andpd", EITHER),
+        ("andn", EITHER), ("pandn", EITHER), ("andnps", EITHER), ("andnpd", EITHER),
+        ("or", EITHER), ("por", EITHER), ("orps", EITHER), ("orpd", EITHER),
+        ("xor", EITHER), ("pxor", EITHER), ("xorps", EITHER), ("xorpd", EITHER),
+        ("add", EITHER), ("sub", EITHER), ("adc", EITHER), ("sbb", EITHER),
+        ("inc", EITHER), ("dec", EITHER), ("neg", EITHER), ("not", EITHER),
+        ("btc", EITHER), ("btr", EITHER), ("bts", EITHER),
+        ("pminsd", &[4]), ("pmaxsd", &[4]), ("pminud", &[4]), ("pmaxud", &[4]),
+        ("paddd", &[4]), ("psubd", &[4]), ("paddq", &[8]), ("psubq", &[8]),
+        ("shl", EITHER), ("sal", EITHER), ("shr", EITHER), ("sar", EITHER), ("rol", EITHER), ("ror", EITHER),
+        ("shlx", EITHER), ("shrx", EITHER), ("sarx", EITHER), ("rorx", EITHER),
+        ("pslld", &[4]), ("psrld", &[4]), ("psrad", &[4]), ("psllq", &[8]), ("psrlq", &[8]),
+        ("psllvd", &[4]), ("psrlvd", &[4]), ("psravd", &[4]), ("psllvq", &[8]), ("psrlvq", &[8]),
+    ];
+    let name = base_name(instruction.mnemonic());
+    TABLE.iter().find(|(entry, _)| *entry == name).map(|(_, sizes)| *sizes)
+}
+
+/// Operands that say where data goes, and are no data themselves.
+pub fn selectors(instruction: &Instruction) -> Vec<std::ops::Range<usize>> {
+    let name = base_name(instruction.mnemonic());
+    let three = instruction.op_count() >= 3;
+    let operand = |operand: u32| places::operand(instruction, operand);
+    let mut ranges: Vec<Option<std::ops::Range<usize>>> = match name.as_str() {
+        "pshufb" => vec![operand(instruction.op_count() - 1)],
+        "permd" | "permps" | "maskmovps" | "maskmovpd" | "pmaskmovd" | "pmaskmovq" => vec![operand(1)],
+        "permilps" | "permilpd" if three => vec![operand(2)],
+        "blendvps" | "blendvpd" | "pblendvb" if instruction.op_count() == 4 => vec![operand(3)],
+        "blendvps" | "blendvpd" | "pblendvb" => vec![places::register(iced_x86::Register::XMM0)],
+        "maskmovdqu" | "maskmovq" => vec![operand(2)],
+        _ if instruction.is_vsib() => vec![places::register(instruction.memory_index()), operand(2)],
+        "xlatb" => vec![places::register(iced_x86::Register::AL)],
+        _ => Vec::new(),
+    };
+    if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
+        ranges.push(places::register(iced_x86::Register::RCX));
+    }
+    ranges.into_iter().flatten().collect()
+}
+
+/// What `cmpxchg` and its kin move: targets and sources of the same length. `equal` says how the comparison came out.
+pub fn exchanged(instruction: &Instruction, equal: bool) -> Option<Vec<[std::ops::Range<usize>; 2]>> {
+    use iced_x86::Register::{RBX, RCX};
+    let (destination, accumulator) = compared(instruction)?;
+    let length = accumulator[0].len();
+    let parts = (0..accumulator.len()).map(|k| destination.start + k * length..destination.start + (k + 1) * length);
+    if !equal {
+        return Some(accumulator.into_iter().zip(parts).map(|(target, source)| [target, source]).collect());
+    }
+    let sources = match instruction.mnemonic() {
+        Mnemonic::Cmpxchg => vec![places::operand(instruction, 1)?],
+        _ => vec![places::register(RBX)?, places::register(RCX)?],
+    };
+    Some(parts.zip(sources).map(|(target, source)| [target, source.start..source.start + length]).collect())
+}
+
+/// The destination of a compare-and-exchange, and the parts of the accumulator, low one first.
+pub fn compared(instruction: &Instruction) -> Option<(std::ops::Range<usize>, Vec<std::ops::Range<usize>>)> {
+    use iced_x86::Register::{RAX, RDX};
+    let bytes = match instruction.mnemonic() {
+        Mnemonic::Cmpxchg | Mnemonic::Cmpxchg16b => 8,
+        Mnemonic::Cmpxchg8b => 4,
+        _ => return None,
+    };
+    let destination = places::operand(instruction, 0)?;
+    let parts = if instruction.mnemonic() == Mnemonic::Cmpxchg { vec![RAX] } else { vec![RAX, RDX] };
+    let part =
+        |register| places::register(register).map(|range| range.start..range.start + bytes.min(destination.len()));
+    let accumulator = parts.into_iter().filter_map(part).collect();
+    Some((destination, accumulator))
+}
+
+/// Moves that the tool does not follow (docs/instructions.md): bytes of MMX registers, selected by data.
+pub fn is_lost(instruction: &Instruction) -> bool {
+    let is_mmx = (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_mm());
+    is_mmx && matches!(instruction.mnemonic(), Mnemonic::Pshufb | Mnemonic::Maskmovq)
+}
+
+/// Integer minimum and maximum: which of two numbers is the result.
+pub fn selects(instruction: &Instruction) -> bool {
+    ["pminsd", "pmaxsd", "pminud", "pmaxud"].contains(&base_name(instruction.mnemonic()).as_str())
+}
+
+/// Shifts and rotations of general registers.
+pub fn shifts(mnemonic: Mnemonic) -> bool {
+    ["shl", "sal", "shr", "sar", "shld", "shrd", "rol", "ror", "rcl", "rcr"].contains(&base_name(mnemonic).as_str())
+}
+
+/// The operand that says how far an instruction shifts or which bit it changes, if that is no immediate.
+pub fn count(instruction: &Instruction) -> Option<std::ops::Range<usize>> {
+    const BEGINNINGS: &[&str] = &["sh", "sal", "sar", "rol", "ror", "rcl", "rcr", "psll", "psrl", "psra", "bt"];
+    let name = base_name(instruction.mnemonic());
+    let counts = BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.ends_with("ldq");
+    places::operand(instruction, instruction.op_count().checked_sub(1)?).filter(|_| counts)
+}

@@ -1,0 +1,389 @@
+//! Makes one case of one instruction: operands, what is active, what is expected.
+
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+use std::ops::Range;
+
+use derivgrind_native::operands::INDEX_LIMIT;
+use derivgrind_native::{Machine, Native, Random, Registers};
+use iced_x86::{Instruction, Register};
+
+use crate::cases::{Expected, Mark};
+use crate::natively::{self, Movement, Origin, Slope};
+use crate::places;
+use crate::reference::{self, Lane};
+use crate::values::{self, Format};
+
+/// Makes one case of one instruction.
+pub struct Writer<'a> {
+    /// The processor.
+    pub native: &'a mut Native,
+    /// The instruction.
+    pub instruction: &'a Instruction,
+    /// Where operands come from.
+    pub random: &'a mut Random,
+    /// Whether the instruction does more than move data.
+    pub computes: bool,
+}
+
+/// What is active: offset, kind.
+pub type Marks = Vec<(usize, Mark)>;
+/// What is expected: offset, shadow.
+pub type Expectations = Vec<(usize, Expected)>;
+
+impl Writer<'_> {
+    /// The machine before, what is active, what is expected; `None` if the instruction faults.
+    pub fn case(&mut self, base: &Machine) -> Option<(Machine, Marks, Expectations)> {
+        let mut before = base.clone();
+        let lanes = reference::lanes(self.instruction);
+        let sizes = reference::bit_operation(self.instruction);
+        self.prepare(&mut before);
+        let format = match (lanes.first(), sizes) {
+            (Some(lane), _) => Some(lane.operand_format),
+            (None, Some(sizes)) => Some(if self.random.pick(sizes) == 4 { Format::Single } else { Format::Double }),
+            (None, None) => None,
+        };
+        if let Some(format) = format {
+            self.fill(&mut before, format, sizes.is_some());
+        }
+        let mut after = before.clone();
+        self.native.run(self.instruction, &mut after).ok()?;
+        let marks = match format {
+            Some(format) => self.inputs(format),
+            None => self.raw_marks(),
+        };
+        let selectors = reference::selectors(self.instruction);
+        let movement = Movement::observe(self.native, self.instruction, (&before, &after), &selectors, self.random);
+        let mut expected: Vec<(usize, Expected)> = Vec::new();
+        for lane in &lanes {
+            expected.push((lane.target, self.arithmetic(lane, &before, &marks)));
+        }
+        // A shift by whole bytes is a move.
+        if let (Some(format), Some(_), true) = (format, sizes, self.computes && lanes.is_empty()) {
+            expected.extend(self.bits(format, (&before, &after), &marks));
+        }
+        self.moved((&before, &after), &marks, &movement, &mut expected);
+        Some((before, marks, expected))
+    }
+
+    /// Values that the instruction needs to be of use.
+    pub fn prepare(&mut self, machine: &mut Machine) {
+        for pointer in natively::free_pointers(self.instruction) {
+            machine.general[pointer.register().number()] = self.random.bits();
+        }
+        // Any rounding; zero for denormal numbers once in a while, which Valgrind's kin get wrong.
+        machine.mxcsr |= (self.random.below(4) as u32) << 13;
+        // A comparison with the accumulator succeeds half of the time.
+        if let (Some((compared, accumulator)), 0) = (reference::compared(self.instruction), self.random.below(2)) {
+            let bytes = machine.bytes()[compared].to_vec();
+            for (range, bytes) in accumulator.iter().zip(bytes.chunks(accumulator[0].len())) {
+                machine.bytes_mut()[range.clone()].copy_from_slice(bytes);
+            }
+        }
+        if self.instruction.is_vsib() {
+            let index = places::register(self.instruction.memory_index()).unwrap_or(0..0);
+            let element = if self.instruction.code().op_code().op_kinds().iter().any(is_wide_index) { 8 } else { 4 };
+            for at in index.step_by(element) {
+                let value = self.random.below(INDEX_LIMIT).to_le_bytes();
+                machine.bytes_mut()[at..at + element].copy_from_slice(&value[..element]);
+            }
+        }
+    }
+
+    /// Numbers of a format in all operands.
+    fn fill(&mut self, machine: &mut Machine, format: Format, bits: bool) {
+        let operands = self.data_operands();
+        // One of the sources is a mask or the like.
+        let last = self.random.below(2) == 0;
+        for (position, operand) in operands.iter().cloned().enumerate() {
+            let is_mask = if last { position + 1 == operands.len() } else { position + 2 == operands.len() };
+            let masks = bits && operands.len() > 1 && is_mask && self.random.below(4) != 0;
+            let special = self.random.below(3) == 0;
+            let counts = reference::count(self.instruction).as_ref() == Some(&operand);
+            for at in operand.step_by(format.bytes()) {
+                let value = match (masks, special) {
+                    (true, _) if counts => self.random.below(70),
+                    (true, _) => values::mask(format, self.random),
+                    (false, true) => values::any(format, self.random),
+                    _ => values::moderate(format, self.random),
+                };
+                machine.bytes_mut()[at..at + format.bytes()].copy_from_slice(&value.to_le_bytes()[..format.bytes()]);
+            }
+        }
+    }
+
+    /// Operands of at least four bytes.
+    fn data_operands(&self) -> Vec<Range<usize>> {
+        let operands = (0..self.instruction.op_count()).filter_map(|k| places::operand(self.instruction, k));
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for range in operands.filter(|range| range.len() >= 4 && range.len().is_multiple_of(4)) {
+            if !ranges.contains(&range) {
+                ranges.push(range);
+            }
+        }
+        ranges
+    }
+
+    /// Inputs in some lanes of some operands.
+    fn inputs(&mut self, format: Format) -> Marks {
+        let mut marks: Marks = Vec::new();
+        for operand in self.data_operands() {
+            let share = self.random.pick(&[0, 2, 4, 4]);
+            if self.barred().iter().any(|range| range.start < operand.end && operand.start < range.end) {
+                continue;
+            }
+            for at in operand.clone().step_by(format.bytes()) {
+                let overlaps =
+                    marks.iter().any(|(other, mark)| at < other + mark.bytes() && *other < at + format.bytes());
+                if at + format.bytes() <= operand.end && !overlaps && self.random.below(4) < share {
+                    // With bits in both halves: forward mode tells a binary64 number from two binary32 ones by them.
+                    let mantissa = (self.random.bits() >> 12 | 1) as f64 / (1u64 << 52) as f64;
+                    let magnitude = format.value(format.bits(1.0 + mantissa));
+                    let dot = if self.random.below(2) == 0 { magnitude } else { -magnitude };
+                    marks.push((at, Mark::Input(format, dot)));
+                }
+            }
+        }
+        marks
+    }
+
+    /// Operands that are no data: selectors, counts, addresses.
+    fn barred(&self) -> Vec<Range<usize>> {
+        let fixed = places::needed(self.instruction).into_iter().filter_map(|p| places::register(p.register()));
+        let selectors = reference::selectors(self.instruction).into_iter().chain(reference::count(self.instruction));
+        selectors.chain(fixed).collect()
+    }
+
+    /// Patterns of shadow in all operands that are data, and somewhere else.
+    fn raw_marks(&mut self) -> Marks {
+        let barred = self.barred();
+        let mut ranges: Vec<Range<usize>> =
+            (0..self.instruction.op_count()).filter_map(|k| places::operand(self.instruction, k)).collect();
+        let all = places::data(Registers::of(self.instruction));
+        for _ in 0..4 {
+            let range = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 7]).min(all.len() - 1);
+            let at = all[range].start + 8 * self.random.below(all[range].len() as u64 / 8) as usize;
+            ranges.push(at..at + 8);
+        }
+        if self.instruction.is_vsib() {
+            ranges.push(0..640);
+        }
+        if self.instruction.is_stack_instruction() {
+            ranges.extend([768..784, 944..976, places::register(Register::RBP).unwrap_or(0..0)]);
+        }
+        let mut marks = BTreeMap::new();
+        for at in ranges.into_iter().flat_map(|range| (range.start / 4 * 4..range.end).step_by(4)) {
+            let is_barred = barred.iter().any(|range| range.start < at + 4 && at < range.end);
+            let is_x87 = (offset_of!(Machine, x87)..offset_of!(Machine, mmx)).contains(&at);
+            if !is_barred && !is_x87 && self.random.below(5) != 0 {
+                marks.insert(at, Mark::Raw(self.pattern()));
+            }
+        }
+        marks.into_iter().collect()
+    }
+
+    /// Four bytes, none zero and together a binary32 number of ordinary size, which forward mode does not touch.
+    fn pattern(&mut self) -> u32 {
+        let mut bytes = (self.random.bits() as u32).to_le_bytes().map(|byte| byte.max(1));
+        bytes[3] = 0x20 + (bytes[3] & 0x3f);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// What a real operation's result depends on.
+    fn arithmetic(&self, lane: &Lane, before: &Machine, marks: &Marks) -> Expected {
+        let format = lane.operand_format;
+        let values: Vec<f64> = lane.operands.iter().map(|at| format.value(number(before, *at, format))).collect();
+        let active: Vec<Option<u16>> = lane.operands.iter().map(|at| mark_at(marks, *at)).collect();
+        let is_active: Vec<bool> = active.iter().map(Option::is_some).collect();
+        let partials = lane.function.partials(&values, &is_active, format);
+        let terms = active.iter().zip(&partials).filter_map(|(mark, partial)| Some(((*mark)?, *partial))).collect();
+        let moderate = |value: f64| (1e-4..1e4).contains(&value.abs());
+        let in_range = values.iter().all(|value| moderate(*value))
+            && partials.iter().all(|partial| *partial == 0.0 || (1e-12..1e12).contains(&partial.abs()));
+        Expected::Derivative { format: lane.format, terms, in_range, two_readings: false }
+    }
+
+    /// What the numbers among the results of an operation on bits depend on.
+    fn bits(&mut self, format: Format, runs: (&Machine, &Machine), marks: &Marks) -> Vec<(usize, Expected)> {
+        let Some(target) = places::operand(self.instruction, 0) else { return Vec::new() };
+        let operands = self.data_operands();
+        let mut expected = Vec::new();
+        if target.len() < format.bytes() {
+            return expected;
+        }
+        for at in target.clone().step_by(format.bytes()) {
+            // Where all bytes are moved, so is their shadow.
+            // Both numbers of the eight bytes are ordinary ones, or it could be one number.
+            let pair = (at - target.start) / 8 * 8;
+            let is_ordinary = |at: usize| {
+                let bits = number(runs.0, at, format);
+                format.is_normal(bits) && bits & ((1 << format.mantissa_bits()) - 1) != 0
+            };
+            let ordinary = operands
+                .iter()
+                .filter(|range| range.len() >= pair + 8)
+                .any(|range| is_ordinary(range.start + pair) && is_ordinary(range.start + pair + 4));
+            let two_readings = format == Format::Single && target.len() >= 8 && !ordinary;
+            if reference::selects(self.instruction) {
+                expected.push((at, self.selected(format, runs, marks, at - target.start, two_readings)));
+                continue;
+            }
+            let mut slopes = Vec::new();
+            for operand in &operands {
+                let source = operand.start + (at - target.start);
+                let Some(mark) = mark_at(marks, source).filter(|_| source < operand.end) else { continue };
+                slopes.push((
+                    mark,
+                    natively::slope(self.native, self.instruction, runs, format, [source, at], self.random),
+                ));
+            }
+            let factors = slopes.iter().filter_map(|(mark, slope)| match slope {
+                Slope::Factor(factor) => Some((*mark, *factor)),
+                _ => None,
+            });
+            let terms: Vec<(u16, f64)> = factors.collect();
+            // Which of two active numbers it is that has been scaled does not show if one of them is a mask.
+            let is_special = |operand: &Range<usize>| {
+                let bits = number(runs.0, operand.start + (at - target.start), format);
+                let mantissa = bits & ((1 << format.mantissa_bits()) - 1);
+                bits & !format.sign() != 0 && (!format.is_normal(bits) || mantissa == 0)
+            };
+            let is_zero = |operand: &Range<usize>| {
+                number(runs.0, operand.start + (at - target.start), format) & !format.sign() == 0
+            };
+            // Nor if the result happens to be one of them.
+            let result = number(runs.1, at, format);
+            let is_result = |operand: &Range<usize>| {
+                (number(runs.0, operand.start + (at - target.start), format) ^ result) & !format.sign() == 0
+            };
+            let ambiguous = slopes.len() > 1
+                && (operands.iter().any(is_special) || operands.iter().all(is_zero) || operands.iter().any(is_result));
+            let has = |wanted: Slope| slopes.iter().any(|(_, slope)| *slope == wanted);
+            expected.push((
+                at,
+                if ambiguous || has(Slope::Unknown) {
+                    Expected::Anything(format)
+                } else if has(Slope::Neither) || terms.len() > 1 {
+                    Expected::Lost(format)
+                } else {
+                    Expected::Derivative { format, terms, in_range: true, two_readings }
+                },
+            ));
+        }
+        expected
+    }
+
+    /// The number `within` the operands that is the result.
+    fn selected(
+        &self,
+        format: Format,
+        runs: (&Machine, &Machine),
+        marks: &Marks,
+        within: usize,
+        two_readings: bool,
+    ) -> Expected {
+        let (target, sources) = reference::operands(self.instruction);
+        let result = number(runs.1, target + within, format);
+        let mut same = sources.iter().filter(|&&start| number(runs.0, start + within, format) == result);
+        match (same.next(), same.next()) {
+            (Some(start), None) => {
+                let terms = mark_at(marks, start + within).into_iter().map(|mark| (mark, 1.0)).collect();
+                Expected::Derivative { format, terms, in_range: true, two_readings }
+            }
+            _ => Expected::Anything(format),
+        }
+    }
+
+    /// What is no number of its own and must be passive: the destinations of an instruction that computes, or the low number of one.
+    fn computed(&self) -> Vec<Range<usize>> {
+        let mnemonic = self.instruction.mnemonic();
+        let name = reference::base_name(mnemonic);
+        let arithmetic = !reference::lanes(self.instruction).is_empty();
+        if arithmetic || reference::bit_operation(self.instruction).is_some() {
+            return Vec::new();
+        }
+        let scalar = match &name[name.len().saturating_sub(2)..] {
+            "ss" => 4,
+            "sd" => 8,
+            _ => usize::MAX,
+        };
+        let scalar = if reference::is_flat(mnemonic) { scalar } else { usize::MAX };
+        // The sum goes to the first operand, the second gets what was there.
+        let exchanged = if name == "xadd" { places::operand(self.instruction, 1) } else { None };
+        let is_exchanged = |range: &Range<usize>| exchanged.as_ref().is_some_and(|other| other.start == range.start);
+        let written = places::written(self.instruction).into_iter().filter(|range| !is_exchanged(range));
+        written.map(|range| range.start..range.end.min(range.start.saturating_add(scalar))).collect()
+    }
+
+    /// Everything else that has changed or was active: bytes that are moved.
+    fn moved(
+        &mut self,
+        (before, after): (&Machine, &Machine),
+        marks: &Marks,
+        movement: &Movement,
+        expected: &mut Vec<(usize, Expected)>,
+    ) {
+        let mut granules: Vec<usize> = Vec::new();
+        for range in places::data(Registers::of(self.instruction)) {
+            granules.extend(range.step_by(4).filter(|&at| before.bytes()[at..at + 4] != after.bytes()[at..at + 4]));
+        }
+        granules.extend(marks.iter().flat_map(|(at, mark)| (*at / 4 * 4..at + mark.bytes()).step_by(4)));
+        granules.sort_unstable();
+        granules.dedup();
+        const ZERO_FLAG: u64 = 1 << 6;
+        let exchanged = reference::exchanged(self.instruction, after.flags & ZERO_FLAG != 0);
+        let (is_exchange, exchanged) = (exchanged.is_some(), exchanged.unwrap_or_default());
+        let stack = places::register(Register::RSP).unwrap_or(0..0);
+        let computed = if self.computes { self.computed() } else { Vec::new() };
+        let is_computed = |at: usize| computed.iter().any(|range| range.contains(&at));
+        let covered: Vec<Range<usize>> = expected
+            .iter()
+            .map(|(at, expected)| match expected {
+                Expected::Derivative { format, .. } | Expected::Lost(format) | Expected::Anything(format) => {
+                    *at..at + format.bytes()
+                }
+                Expected::Bytes(_) => *at..at + 4,
+            })
+            .chain([stack])
+            .collect();
+        for at in granules {
+            if covered.iter().any(|range| range.contains(&at)) {
+                continue;
+            }
+            let origin = |at: usize| match exchanged.iter().find(|[target, _]| target.contains(&at)) {
+                Some([target, source]) => Origin::From(source.start + (at - target.start)),
+                None if is_exchange => Origin::From(at),
+                None => movement.origin(at),
+            };
+            let bytes = [0, 1, 2, 3].map(|k| match origin(at + k) {
+                Origin::From(source) if !is_computed(at + k) => mark_over(marks, source),
+                Origin::From(_) => None,
+                Origin::Constant | Origin::Computed => None,
+            });
+            expected.push((at, Expected::Bytes(bytes)));
+        }
+    }
+}
+
+fn is_wide_index(kind: &iced_x86::OpCodeOperandKind) -> bool {
+    use iced_x86::OpCodeOperandKind::*;
+    matches!(kind, mem_vsib64x | mem_vsib64y | mem_vsib64z)
+}
+
+/// The number at an offset.
+fn number(machine: &Machine, at: usize, format: Format) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..format.bytes()].copy_from_slice(&machine.bytes()[at..at + format.bytes()]);
+    u64::from_le_bytes(bytes)
+}
+
+/// The mark that begins at an offset.
+fn mark_at(marks: &Marks, at: usize) -> Option<u16> {
+    marks.iter().position(|(offset, _)| *offset == at).map(|position| position as u16)
+}
+
+/// The mark that the byte at an offset belongs to, and which of its bytes it is.
+fn mark_over(marks: &Marks, at: usize) -> Option<(u16, u8)> {
+    let position = marks.iter().position(|(offset, mark)| (*offset..offset + mark.bytes()).contains(&at))?;
+    Some((position as u16, (at - marks[position].0) as u8))
+}
