@@ -184,6 +184,9 @@ pub struct Debugging {
     /// Compare the registers after each block with a native run, and stop at the first difference
     #[arg(long)]
     pub lockstep: bool,
+    /// Hide from the program that the processor has AVX-512, so that libraries choose other code
+    #[arg(long)]
+    pub no_avx512: bool,
 }
 
 /// Values of `derivgrind grad --mode`.

@@ -41,6 +41,8 @@ pub struct Options {
     /// Compare the registers after each block with those of a native run of the same program, and stop at the first difference with
     /// [`EXIT_ENGINE`]. Slow: blocks are not linked.
     pub lockstep: bool,
+    /// Hide from the program that the processor has AVX-512. Code that does not ask can use it in any case.
+    pub hide_avx512: bool,
     /// No messages of our own except errors.
     pub quiet: bool,
 }
@@ -106,6 +108,7 @@ pub fn run(command: &[OsString], options: &Options, tool: Box<dyn Tool>) -> Resu
         // (in what XSAVE leaves on their stack).
         translate::trampolines::save_everything();
     }
+    cpuid::hide_avx512(options.hide_avx512);
     let start = loader::load(command, &loader::Options::inherited())?;
     let context = context::current();
     // SAFETY: the only reference to this thread's context; no application code runs yet.

@@ -12,6 +12,7 @@ mod functions;
 mod memory;
 mod program;
 mod table;
+mod wide;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -27,6 +27,48 @@ typedef uint64_t BITS;
 #define SIGN ((BITS)1 << 63)
 #endif
 #define NOINLINE __attribute__((noinline))
+
+/* Eight lanes of either precision. */
+#ifdef __AVX512F__
+#include <immintrin.h>
+typedef __mmask8 MASK;
+#define HALF_INDICES(a, b, c, d, e, f, g, h) _mm256_setr_epi32(a, b, c, d, e, f, g, h)
+#ifdef SINGLE
+typedef __m256 WIDE;
+typedef __m256i INTEGERS;
+typedef __m128 S_TYPE;
+#define W(name) _mm256_##name##_ps
+#define S(name) _mm_##name##_ss
+#define S_LOAD(p) _mm_load_ss(p)
+#define S_VALUE(v) _mm_cvtss_f32(v)
+#define COMPARE(a, b, how) _mm256_cmp_ps_mask(a, b, how)
+#define INDICES HALF_INDICES
+#define SCATTER(to, mask, indices, v) _mm256_mask_i32scatter_ps(to, mask, indices, v, 4)
+#define GATHER(v, mask, indices, from) _mm256_mmask_i32gather_ps(v, mask, indices, from, 4)
+#define TO_BITS(v) _mm256_castps_si256(v)
+#define FROM_BITS(v) _mm256_castsi256_ps(v)
+#define BITWISE(name) _mm256_##name##_epi32
+#define THROUGH_OTHER_FORMAT(r, a, k) _mm256_storeu_ps(r, _mm512_mask_cvtpd_ps(_mm256_setzero_ps(), k, _mm512_maskz_cvtps_pd(k, a)))
+#define THROUGH_MASK(bits) __asm__ volatile("kmovd %0, %%k3\n\tkmovd %%k3, %0" : "+r"(bits) : : "k3")
+#else
+typedef __m512d WIDE;
+typedef __m512i INTEGERS;
+typedef __m128d S_TYPE;
+#define W(name) _mm512_##name##_pd
+#define S(name) _mm_##name##_sd
+#define S_LOAD(p) _mm_load_sd(p)
+#define S_VALUE(v) _mm_cvtsd_f64(v)
+#define COMPARE(a, b, how) _mm512_cmp_pd_mask(a, b, how)
+#define INDICES(a, b, c, d, e, f, g, h) _mm512_setr_epi64(a, b, c, d, e, f, g, h)
+#define SCATTER(to, mask, indices, v) _mm512_mask_i32scatter_pd(to, mask, indices, v, 8)
+#define GATHER(v, mask, indices, from) _mm512_mask_i32gather_pd(v, mask, indices, from, 8)
+#define TO_BITS(v) _mm512_castpd_si512(v)
+#define FROM_BITS(v) _mm512_castsi512_pd(v)
+#define BITWISE(name) _mm512_##name##_epi64
+#define THROUGH_OTHER_FORMAT(r, a, k) _mm512_storeu_pd(r, _mm512_mask_cvtps_pd(_mm512_setzero_pd(), k, _mm512_maskz_cvtpd_ps(k, a)))
+#define THROUGH_MASK(bits) __asm__ volatile("kmovq %0, %%k3\n\tkmovq %%k3, %0" : "+r"(bits) : : "k3")
+#endif
+#endif
 "#;
 
 /// Further headers of the C++ formulas.

@@ -35,10 +35,16 @@ impl Formula {
 
 /// Formulas in C.
 pub fn c() -> Vec<Formula> {
-    [crate::arithmetic::formulas(), crate::functions::formulas(), crate::memory::formulas(), crate::control::formulas()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        crate::arithmetic::formulas(),
+        crate::functions::formulas(),
+        crate::memory::formulas(),
+        crate::control::formulas(),
+        crate::wide::formulas(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Formulas in C++.
