@@ -204,10 +204,10 @@ pub fn formulas() -> Vec<Formula> {
             |_| {
                 let (p, q) = ([3, 15, 2, 7, 0, 9, 12, 5], [0, 1, 3, 15, 9, 2, 5, 12]);
                 let mut terms = Vec::new();
-                for i in 0..8 {
+                for (i, gathered) in q.into_iter().enumerate() {
                     if !bit(0x7b, i) {
                         terms.push((i, i, 1.0));
-                    } else if let Some(lane) = (0..8).find(|&lane| p[lane] == q[i] && bit(0xd7, lane)) {
+                    } else if let Some(lane) = (0..8).find(|&lane| p[lane] == gathered && bit(0xd7, lane)) {
                         terms.push((i, lane, 1.0));
                     }
                 }

@@ -300,3 +300,43 @@ pub(super) fn clear_element(emitter: &mut Emitter<'_>, index: usize, target: Spa
         emitter.asm().push(&Instruction::with2(store, memory, scratch).expect("a store takes memory and register"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions, Encoder};
+
+    use super::*;
+
+    #[test]
+    fn codes_access_what_their_place_in_the_tables_says() {
+        for element in [1u8, 2, 4, 8] {
+            for width in 0..3 {
+                let Codes { load, store, broadcast } = codes(element);
+                for code in [load[width], store[width]] {
+                    let memory = code.op_code().memory_size().info();
+                    assert_eq!((memory.size(), memory.element_size()), (16 << width, element.into()), "{code:?}");
+                    assert!(code.op_code().can_use_op_mask_register(), "{code:?}");
+                }
+                assert_eq!(broadcast[width].op_code().memory_size().size(), element.into());
+                assert!(load[width].op_code().can_use_zeroing_masking());
+                let decoded =
+                    again(Instruction::with2(store[width], memory(), widened(Register::XMM5, width)).unwrap());
+                assert_eq!((decoded.code(), decoded.op_mask()), (store[width], Register::K3));
+            }
+        }
+    }
+
+    fn memory() -> MemoryOperand {
+        MemoryOperand::new(Register::RDI, Register::R9, 4, 0x140, 8, false, Register::GS)
+    }
+
+    /// An instruction under a mask, encoded and decoded.
+    fn again(mut instruction: Instruction) -> Instruction {
+        instruction.set_op_mask(Register::K3);
+        let mut encoder = Encoder::new(64);
+        encoder.encode(&instruction, 0).expect("it can be encoded");
+        let decoded = Decoder::new(64, &encoder.take_buffer(), DecoderOptions::NONE).decode();
+        assert_eq!((decoded.segment_prefix(), decoded.memory_displacement64()), (Register::GS, 0x140));
+        decoded
+    }
+}

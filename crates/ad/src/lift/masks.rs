@@ -174,3 +174,139 @@ fn pattern(mnemonic: Mnemonic) -> Option<Pattern> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Code, MemoryOperand, Register};
+
+    use super::*;
+    use crate::analysis::passivity::{self, Assumptions};
+    use crate::analysis::{RegisterSet, liveness};
+    use crate::ir::{Operation, RealOperation};
+    use crate::lift::lift;
+
+    const ZMM: [Register; 3] = [Register::ZMM1, Register::ZMM2, Register::ZMM3];
+
+    fn masked(mut instruction: Instruction, mask: Register, zeroing: bool) -> Instruction {
+        instruction.set_op_mask(mask);
+        instruction.set_zeroing_masking(zeroing);
+        instruction
+    }
+
+    fn sum() -> Instruction {
+        Instruction::with3(Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er, ZMM[0], ZMM[1], ZMM[2]).unwrap()
+    }
+
+    fn sum_with_memory() -> Instruction {
+        let memory = MemoryOperand::with_base(Register::RDI);
+        Instruction::with3(Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er, ZMM[0], ZMM[1], memory).unwrap()
+    }
+
+    fn operations(instruction: Instruction) -> Vec<Operation> {
+        lift(&[instruction]).operations
+    }
+
+    #[test]
+    fn each_lane_has_its_bit() {
+        for (zeroing, expected) in [(false, false), (true, true)] {
+            let operations = operations(masked(sum(), Register::K3, zeroing));
+            assert_eq!(operations.len(), 8);
+            for (lane, operation) in operations.iter().enumerate() {
+                assert!(matches!(operation.effect, Effect::Real { operation: RealOperation::Add, .. }));
+                let mask = operation.mask.unwrap();
+                assert_eq!((mask.register, usize::from(mask.bit), mask.element, mask.zeroing), (3, lane, 8, expected));
+            }
+        }
+        assert!(operations(sum()).iter().all(|operation| operation.mask.is_none()));
+    }
+
+    #[test]
+    fn memory_under_a_mask_is_fetched_first() {
+        let operations = operations(masked(sum_with_memory(), Register::K2, false));
+        let Effect::Fetch { target, source, element } = operations[0].effect else { panic!("{:?}", operations[0]) };
+        assert_eq!((target.bytes, source.bytes, element), (64, 64, 8));
+        assert!(source.place.is_memory());
+        assert!(operations[0].mask.is_some_and(|mask| mask.zeroing), "what is not read is passive");
+        let reads_memory =
+            |operation: &Operation| operation.effect.sources().into_iter().flatten().any(|it| it.place.is_memory());
+        assert!(!operations[1..].iter().any(reads_memory));
+    }
+
+    #[test]
+    fn a_broadcast_element_is_fetched_for_all_lanes() {
+        let mut broadcast = sum_with_memory();
+        broadcast.set_is_broadcast(true);
+        let lifted = lift(&[broadcast]).operations;
+        let Effect::Fetch { target, source, .. } = lifted[0].effect else { panic!("{:?}", lifted[0]) };
+        assert_eq!((target.bytes, source.bytes, lifted[0].mask), (64, 8, None));
+        // A constant is fetched, since its value may be needed, but has no shadow.
+        let assumptions = Assumptions { assumed: RegisterSet::NONE, constant: &|_, _| true };
+        let steps = passivity::remaining(&lifted, &assumptions);
+        assert_eq!(steps.len(), 9);
+        assert!(steps[1..].iter().all(|step| step.passive == [false, true]));
+    }
+
+    #[test]
+    fn merging_keeps_what_was_there() {
+        let load =
+            Instruction::with2(Code::EVEX_Vmovupd_zmm_k1z_zmmm512, ZMM[0], MemoryOperand::with_base(Register::RSI))
+                .unwrap();
+        let observable = |zeroing| {
+            let lifted = lift(&[load, masked(sum(), Register::K1, zeroing)]);
+            let kept = liveness::observable(&lifted.operations);
+            kept.iter().filter(|operation| operation.instruction == 0).count()
+        };
+        assert_eq!((observable(false), observable(true)), (1, 0));
+        // Passive sums make a register passive only where the mask is set.
+        let assumptions = Assumptions {
+            assumed: [1, 2].into_iter().fold(RegisterSet::NONE, |mut set, number| {
+                set.insert(shadow::Range { offset: shadow::vector(number + 1), bytes: 64 });
+                set
+            }),
+            constant: &|_, _| false,
+        };
+        let use_it = Instruction::with2(Code::EVEX_Vmovapd_zmmm512_k1z_zmm, Register::ZMM7, ZMM[0]).unwrap();
+        let lifted = lift(&[masked(sum(), Register::K1, false), use_it]);
+        let steps = passivity::remaining(&lifted.operations, &assumptions);
+        assert!(
+            steps[..8]
+                .iter()
+                .all(|step| matches!(step.operation.effect, Effect::Clear { .. }) && step.operation.mask.is_some())
+        );
+        assert!(matches!(steps[8].operation.effect, Effect::Copy { .. }), "{:?}", steps[8]);
+    }
+
+    #[test]
+    fn narrowing_conversions_have_elements_of_the_result() {
+        let to_integers =
+            Instruction::with2(Code::EVEX_Vcvtpd2dq_xmm_k1z_xmmm128b64, Register::XMM1, Register::XMM2).unwrap();
+        let operations = operations(masked(to_integers, Register::K1, false));
+        let Effect::Clear { target } = operations[0].effect else { panic!("{:?}", operations[0]) };
+        assert_eq!((target.bytes, operations[0].mask.map(|mask| mask.element)), (8, Some(4)));
+        let Effect::Clear { target } = operations[1].effect else { panic!("{:?}", operations[1]) };
+        assert_eq!((target.bytes, operations[1].mask), (56, None));
+    }
+
+    #[test]
+    fn a_comparison_into_a_mask_is_not_one_under_a_mask() {
+        let compare =
+            Instruction::with4(Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, Register::K1, ZMM[0], ZMM[1], 1)
+                .unwrap();
+        let operations = operations(masked(compare, Register::K2, false));
+        assert_eq!(operations.len(), 1);
+        assert_eq!(operations[0].mask, None);
+    }
+
+    #[test]
+    fn moves_under_a_mask_are_made_once_more_on_shadow() {
+        let load =
+            Instruction::with2(Code::EVEX_Vmovupd_zmm_k1z_zmmm512, ZMM[0], MemoryOperand::with_base(Register::RSI))
+                .unwrap();
+        let operations = operations(masked(load, Register::K1, false));
+        assert!(matches!(operations[..], [Operation { effect: Effect::Replay { data: 0b11, masked: true, .. }, .. }]));
+        // The first operand of this one is the selector.
+        let select = Instruction::with3(Code::EVEX_Vpermi2pd_zmm_k1z_zmm_zmmm512b64, ZMM[0], ZMM[1], ZMM[2]).unwrap();
+        let operations = lift(&[masked(select, Register::K1, false)]).operations;
+        assert!(matches!(operations[..], [Operation { effect: Effect::Replay { data: 0b110, .. }, .. }]));
+    }
+}

@@ -145,3 +145,49 @@ pub(super) fn overwritten_destination(instruction: &Instruction) -> Option<Regis
         && destination != Register::RSP;
     free.then_some(destination)
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions, Encoder};
+
+    use super::*;
+
+    /// `instruction` with `operand`, encoded and decoded.
+    fn replaced(instruction: &Instruction, operand: MemoryOperand) -> Instruction {
+        let mut encoder = Encoder::new(64);
+        encoder.encode(&replace_memory(instruction, operand), 0x1000).expect("it can be encoded");
+        Decoder::with_ip(64, &encoder.take_buffer(), 0x1000, DecoderOptions::NONE).decode()
+    }
+
+    #[test]
+    fn evex_encodings_keep_mask_broadcast_and_rounding_with_another_operand() {
+        // vaddpd zmm17{k3}{z}, zmm18, [rdi+8]{1to8}
+        let broadcast = [0x62, 0xe1, 0xed, 0xd3, 0x58, 0x4f, 0x01];
+        let instruction = Decoder::new(64, &broadcast, DecoderOptions::NONE).decode();
+        assert_eq!(instruction.memory_displacement64(), 8);
+        for (operand, displacement) in [
+            (operand_with(&instruction, None, 0, Register::GS), 8u64),
+            (operand_with(&instruction, None, 1024, Register::GS), 1032),
+            (operand_with(&instruction, Some(Register::R9), 3, Register::None), 11),
+        ] {
+            let copy = replaced(&instruction, operand);
+            assert_eq!(copy.code(), instruction.code());
+            assert_eq!((copy.op_mask(), copy.zeroing_masking(), copy.is_broadcast()), (Register::K3, true, true));
+            assert_eq!((copy.op0_register(), copy.op1_register()), (Register::ZMM17, Register::ZMM18));
+            assert_eq!((copy.memory_displacement64(), copy.segment_prefix()), (displacement, operand.segment_prefix));
+        }
+    }
+
+    #[test]
+    fn gathers_keep_their_vector_of_indices() {
+        // vgatherdpd zmm1{k1}, [rdi+ymm2*8+64]
+        let gather = [0x62, 0xf2, 0xfd, 0x49, 0x92, 0x4c, 0xd7, 0x08];
+        let instruction = Decoder::new(64, &gather, DecoderOptions::NONE).decode();
+        let copy = replaced(&instruction, operand_with(&instruction, Some(Register::R15), 0, Register::GS));
+        assert_eq!(
+            (copy.memory_base(), copy.memory_index(), copy.memory_index_scale()),
+            (Register::R15, Register::YMM2, 8)
+        );
+        assert_eq!((copy.memory_displacement64(), copy.op_mask()), (64, Register::K1));
+    }
+}
