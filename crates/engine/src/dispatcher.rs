@@ -97,9 +97,12 @@ fn step(context: &mut Context, deliver_signals: bool) -> Step {
     let version = context.version;
     let (mut code, linkable) = {
         let mut cache = cache::lock();
+        let generation = cache.generation();
         let found = cache.find_or_translate(context.rip, version);
+        // If the cache has been full, the exit is gone.
         if let Some(number) = context.link_from.take()
             && found.1
+            && cache.generation() == generation
         {
             cache.link(number.get() - 1, context.rip, version);
         }
