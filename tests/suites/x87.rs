@@ -1,4 +1,4 @@
-//! x87 and MMX: derivatives of `tests/programs/x87.c` in recording and forward mode against difference quotients of the native program in
+//! x87 and MMX: derivatives of `tests/programs/x87.c` and `x87.f90` in recording and forward mode against difference quotients of the native program in
 //! `long double`; with `float` and `double` on x87, too.
 
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ const DIFFERENCE_TOLERANCE: f64 = 1e-9;
 
 /// Formulas that change sign and exponent of a number in memory. A dot value leaves no room for what recording notices that by.
 const LOST_IN_FORWARD_MODE: [&str; 2] = ["negated_in_memory", "scaled_in_memory"];
-/// Formulas that round their inputs to `float`, and so its dot value.
-const ROUNDED_TO_SINGLE: [&str; 2] = ["precisions", "variables"];
+/// Formulas that round active values to `float`, and so their dot values.
+const ROUNDED_TO_SINGLE: [&str; 3] = ["precisions", "variables", "arrays"];
 
 /// A type on x87.
 #[derive(Clone, Copy)]
@@ -65,6 +65,14 @@ fn main() -> ExitCode {
             suite.case(format!("{name}/{mode}"), move || check(&program));
         }
     }
+    for options in [vec!["-O0"], vec!["-O3"]] {
+        let cases: [(&str, Check); 2] = [("recording", recorded), ("forward", forward)];
+        for (mode, check) in cases {
+            let (name, options) = (format!("gfortran{}/real10/{mode}", options.concat()), options.clone());
+            let program = Program { compiler: "gfortran", options, real: EXTENDED, reference: Arc::default() };
+            suite.case(name, move || check(&program));
+        }
+    }
     let program = Program { compiler: "gcc", options: vec!["-O2"], real: EXTENDED, reference };
     suite.case("gcc-O2/long-double/directions", move || directions(&program));
     suite.run()
@@ -100,9 +108,20 @@ struct Program {
 impl Program {
     fn compiled(&self, directory: &Path) -> Result<PathBuf, derivgrind_tests::suite::Obstacle> {
         let program = directory.join("x87");
-        let options = [&self.options[..], self.real.options, &["-lm"]].concat();
-        compiler::compile(self.compiler, &compiler::programs().join("x87.c"), &program, &options)?;
+        self.compile(&program, directory, self.compiler, &[&self.options[..], self.real.options].concat())?;
         Ok(program)
+    }
+
+    fn compile(&self, program: &Path, directory: &Path, compiler: &str, options: &[&str]) -> Outcome {
+        let sources = compiler::programs();
+        if self.compiler != "gfortran" {
+            return compiler::compile(compiler, &sources.join("x87.c"), program, &[options, &["-lm"]].concat());
+        }
+        let requests = sources.join("x87_fortran.c");
+        let (requests, directory) = (requests.to_string_lossy(), directory.to_string_lossy());
+        // Compiled modules go to the directory of -J.
+        let options = [options, &[&*requests, "-J", &*directory]].concat();
+        compiler::compile("gfortran", &sources.join("x87.f90"), program, &options)
     }
 
     /// Value and gradient of each formula in `long double`.
@@ -111,7 +130,7 @@ impl Program {
             return Ok(reference);
         }
         let program = directory.join("reference");
-        compiler::compile("gcc", &compiler::programs().join("x87.c"), &program, &["-O1", "-lm"])?;
+        self.compile(&program, directory, "gcc", &["-O1"])?;
         let finished = process::run(process::command(&program, directory).arg("--reference"))?;
         let reference = lines(&finished.successful("native run")?.text())?;
         Ok(self.reference.get_or_init(|| reference))
