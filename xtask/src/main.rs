@@ -3,14 +3,15 @@
 mod bench;
 mod command;
 mod measure;
+mod python;
 mod setup;
 mod summary;
 mod test;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -24,6 +25,8 @@ struct Arguments {
 enum Task {
     /// Install the system packages that the tests and benchmarks use, where they are missing.
     Setup,
+    /// Build the commands, the Fortran library and the Python package in `target/release`.
+    Build,
     /// Install what is missing, build, and run every check and test.
     Test(test::Options),
     /// Measure speed and memory.
@@ -61,10 +64,26 @@ impl Workspace {
     }
 }
 
+/// Builds all that users need.
+fn build(workspace: &Workspace) -> Result<()> {
+    let status = Command::new(env!("CARGO")).current_dir(&workspace.root).args(["build", "--release"]).status()?;
+    if !status.success() {
+        bail!("derivgrind does not build");
+    }
+    python::package(workspace)?;
+    // This builds the library. Without a Fortran compiler it says so.
+    let fortran = Command::new(workspace.binary("derivgrind")).args(["config", "--libdir"]).status()?;
+    if !fortran.success() {
+        println!("There is no Fortran library now; `derivgrind config --libdir` builds it when there is a compiler.");
+    }
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let task = Arguments::parse().task;
     let outcome = Workspace::locate().and_then(|workspace| match task {
         Task::Setup => setup::install_missing().map(|()| true),
+        Task::Build => build(&workspace).map(|()| true),
         Task::Test(options) => test::run(&workspace, &options),
         Task::Bench { benchmark: Benchmark::Burgers(options) } => bench::run(&workspace, &options).map(|()| true),
     });

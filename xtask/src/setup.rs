@@ -63,6 +63,8 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("flex", "flex"),
     ("m4", "m4"),
     ("/usr/lib/python3/dist-packages/numpy", "python3-numpy"),
+    ("/usr/lib/python3/dist-packages/torch", "python3-torch"),
+    ("/usr/lib/python3.11/ensurepip", "python3-venv"),
     ("/usr/lib/python3/dist-packages/scipy", "python3-scipy"),
     ("/usr/lib/python3.11/test/test_math.py", "libpython3.11-testsuite"),
     ("/usr/lib/python3/dist-packages/pytest", "python3-pytest"),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::summary::{Summary, Verdict};
-use crate::{Workspace, command, setup};
+use crate::{Workspace, command, python, setup};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -77,6 +77,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     if !build.success {
         bail!("derivgrind does not build; nothing was tested");
     }
+
+    python::package(workspace)?;
+    python::install_frameworks(workspace)?;
 
     let mut summary = Summary::default();
     if options.filter.is_none() {

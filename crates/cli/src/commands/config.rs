@@ -39,7 +39,7 @@ const PYTHON: Part = Part {
     name: "Python modules",
     installed: "lib/derivgrind/python",
     built: Origin::Commands("python"),
-    file: "derivgrind_tape.py",
+    file: "derivgrind/__init__.py",
 };
 
 impl Part {
@@ -57,7 +57,7 @@ impl Part {
             .ok_or_else(|| {
                 let places: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
                 let message = format!(
-                    "this installation has no {}: there is no {} in {}",
+                    "this installation has no {}: there is no {} in {}; in a build tree, `cargo xtask build` makes it",
                     self.name,
                     self.file,
                     places.join(" or ")
