@@ -11,7 +11,9 @@
 //! A number whose exponent field is zero (the first half of `frexp` by masks) counts as if the leading bit were there and the exponent were
 //! 0: then the ratios of both steps multiply to what they should.
 
-use crate::ir::{BitOperation, Format};
+mod values;
+
+use crate::ir::BitOperation;
 use crate::shadow::{NARROW_LIMIT, WIDE_TAG};
 
 /// One eight-byte lane of an operation. An operation on four bytes has zeros in the upper halves.
@@ -117,47 +119,15 @@ fn number(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, resu
         return selection(a, b, result);
     }
     match (a.index != 0, b.index != 0) {
-        (true, _) | (_, true) if matches!(operation, BitOperation::Scale(_)) => scaled(layout, operation, a, b.value),
-        (true, false) if operation == BitOperation::Choice => chosen(layout, a, b.value, result),
-        (false, true) if operation == BitOperation::Choice => chosen(layout, b, a.value, result),
+        (true, _) | (_, true) if matches!(operation, BitOperation::Scale(_)) => {
+            values::scaled(layout, operation, a, b.value)
+        }
+        (true, false) if operation == BitOperation::Choice => values::chosen(layout, a, b.value, result),
+        (false, true) if operation == BitOperation::Choice => values::chosen(layout, b, a.value, result),
         (false, false) => Outcome::Passive,
         (true, false) => one_active(layout, mask_of_first(operation, b.value), a, result),
         (false, true) => one_active(layout, mask_of_second(operation, a.value), b, result),
         (true, true) => both_active(layout, a, b, result),
-    }
-}
-
-/// `a` times 2 to the power of `exponent`, rounded down: a step function of the latter.
-fn scaled(layout: &Layout, operation: BitOperation, a: Operand, exponent: u64) -> Outcome {
-    let (format, exponent) = match layout.mantissa_bits {
-        52 => (Format::Binary64, f64::from_bits(exponent)),
-        _ => (Format::Binary32, f64::from(f32::from_bits(exponent as u32))),
-    };
-    let exponent = exponent.floor();
-    if operation != BitOperation::Scale(format) {
-        Outcome::Lost
-    } else if a.index == 0 {
-        Outcome::Passive
-    } else if (-1022.0..=1023.0).contains(&exponent) {
-        match f64::from_bits(((exponent as i64 + 1023) as u64) << 52) {
-            1.0 => Outcome::Same(a.index),
-            ratio => Outcome::Scaled { index: a.index, ratio },
-        }
-    } else if exponent < 0.0 {
-        // No number but the largest ones is left with more than a last bit.
-        Outcome::Passive
-    } else {
-        Outcome::Lost
-    }
-}
-
-/// One of two operands, of which one is active.
-fn chosen(layout: &Layout, active: Operand, passive: u64, result: u64) -> Outcome {
-    let magnitude = |bits: u64| bits & !layout.sign;
-    match magnitude(result) {
-        bits if bits == magnitude(active.value) => by_value(layout, active, result, false),
-        bits if bits == magnitude(passive) => Outcome::Passive,
-        _ => Outcome::Lost,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use derivgrind_tests::compiler;
-use derivgrind_tests::suite::Obstacle;
+use derivgrind_tests::suite::{Obstacle, skip};
 
 use crate::Case;
 
@@ -23,6 +23,16 @@ pub fn cases() -> Vec<Case> {
         own("floating-point-x87", "gcc", "floating.c", &["-O1", "-mfpmath=387", "-frounding-math", "-lm"], &[]),
         own("x87-state", "gcc", "x87_state.c", &["-O1", "-lm"], &[]),
         own("avx2", "gcc", "vectors.c", &["-O2", "-mavx2", "-mfma", "-mbmi2"], &[]),
+        Case::new("avx512", &["./program"]).prepared(|directory| {
+            if !(is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq"))
+            {
+                return skip("the processor has no AVX-512");
+            }
+            // Masked accesses at the end of mapped memory, faults within gathers, whole registers across signals.
+            build(directory, "gcc", "../../crates/engine/tests/programs/avx512.c", &["-O1", "-w", "-pthread"])
+        }),
         own("generated-code", "gcc", "generated_code.c", &["-O2"], &[]),
         own("generated-code-own-page", "gcc", "generated_code.c", &["-O2"], &["own-page"]),
         own("instructions", "gcc", "instructions.c", &["-O1", "-fno-stack-protector"], &[]),

@@ -56,8 +56,40 @@ fn bit(mask: u32, lane: usize) -> bool {
     mask >> lane & 1 != 0
 }
 
+/// Values in a register that only AVX-512 has, and in a mask register, while a signal handler uses both.
+fn across_a_signal() -> Formula {
+    formula(
+        "wide_across_a_signal",
+        INPUTS,
+        "REAL t[16], r[16], y = 0; int i; for (i = 0; i < 16; i++) t[i] = x[i & 1] * x[i & 1]; interrupted(t, r); for (i = 0; i < 8; i++) y += (REAL)(i + 1) * r[i]; return y;",
+        |x| vec![2.0 * 16.0 * x[0], 2.0 * 20.0 * x[1]],
+    )
+    .with(
+        r#"
+#ifdef __AVX512F__
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void disturb(int number) { __asm__ volatile("vpxorq %%zmm21, %%zmm21, %%zmm21\n\tkxorq %%k5, %%k5, %%k5" : : "r"(number) : "xmm21", "k5"); }
+static NOINLINE void interrupted(const REAL *t, REAL *r) {
+    uint64_t first, number = SYS_kill, process = (uint64_t)getpid(), what = SIGUSR1;
+    memcpy(&first, t, 8);
+    signal(SIGUSR1, disturb);
+    __asm__ volatile("vmovups (%[t]), %%zmm21\n\tkmovq %[first], %%k5\n\tmov %[number], %%rax\n\tmov %[process], %%rdi\n\tmov %[what], %%rsi\n\tsyscall\n\t"
+                     "vmovups %%zmm21, (%[r])\n\tkmovq %%k5, (%[r])"
+                     : : [t] "r"(t), [r] "r"(r), [first] "r"(first), [number] "r"(number), [process] "r"(process), [what] "r"(what)
+                     : "rax", "rdi", "rsi", "rcx", "r11", "xmm21", "k5", "memory");
+}
+#else
+static NOINLINE void interrupted(const REAL *t, REAL *r) { memcpy(r, t, 16 * sizeof *t); }
+#endif
+"#,
+    )
+}
+
 pub fn formulas() -> Vec<Formula> {
     vec![
+        across_a_signal(),
         lanes!(
             "wide_merge",
             "W(storeu)(r, W(mask_div)(a, 0x2d, W(mul)(a, a), W(set1)(4)));",
