@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use derivgrind_tests::process::Finished;
 use derivgrind_tests::recording::tool;
 use derivgrind_tests::suite::{Obstacle, Outcome, Suite, fail, skip};
-use derivgrind_tests::{binaries, compiler, full, process, root};
+use derivgrind_tests::{binaries, compiler, process, root};
 use tempfile::TempDir;
 
 /// TensorFlow alone takes ten seconds to import on a busy machine.
@@ -66,9 +66,7 @@ fn main() -> ExitCode {
     suite.case("script/grad-and-tape", script_under_grad);
     suite.case("script/forward", script_in_forward_mode);
     suite.case("library-caller", library_caller);
-    if full() {
-        suite.case("wheel", wheel);
-    }
+    suite.case("wheel", wheel);
     suite.run()
 }
 

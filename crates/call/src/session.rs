@@ -283,7 +283,7 @@ impl Worker {
     }
 
     fn find(&mut self, symbol: &str, patience: &mut Patience<'_>) -> Result<u64, CallError> {
-        self.load(&mut Patience { timeout: None, give_up: &mut *patience.give_up })?;
+        self.load(patience)?;
         if let Some(&address) = self.functions.get(symbol) {
             return Ok(address);
         }
@@ -306,7 +306,7 @@ impl Worker {
         record: bool,
         patience: &mut Patience<'_>,
     ) -> Result<Outcome, CallError> {
-        let function = self.find(symbol, patience)?;
+        let function = self.find(symbol, &mut Patience { timeout: None, give_up: &mut *patience.give_up })?;
         let sent = self.place(arguments)?;
         let place = record.then(|| self.new_recording()).transpose()?;
         let directory = place.as_ref().map(|place| place.display().to_string()).unwrap_or_default();

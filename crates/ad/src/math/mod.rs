@@ -5,10 +5,10 @@
 //! of binary64 numbers; those of a binary32 function are computed in binary64 from its widened arguments, those of a `long double` one from its rounded
 //! arguments.
 //!
-//! - [`table`] says what each function's partials are, also at points without a derivative; `docs/math-functions.md` is made from the same text;
-//! - [`names`] finds the function that a symbol stands for: `sin`, `sinf64x`, `__exp_finite`, `_ZGVdN4v_sin`;
-//! - [`passing`] says where a function finds its arguments and leaves its results;
-//! - [`intercept`] puts this together at a call.
+//! - `table` says what each function's partials are, also at points without a derivative; `docs/math-functions.md` is made from the same text;
+//! - `names` finds the function that a symbol stands for: `sin`, `sinf64x`, `__exp_finite`, `_ZGVdN4v_sin`;
+//! - `passing` says where a function finds its arguments and leaves its results;
+//! - `intercept` puts this together at a call.
 //!
 //! One rule holds for all: where a result is NaN, so are its partials.
 

@@ -106,7 +106,7 @@ pub fn in_range(session: &Session, a: Extended) -> bool {
     session.out_of_range(a).is_zero()
 }
 
-/// Whether a number is a constant for rounding by addition (see [`crate::rounding`]) in the precision of this control word: 2^p, or 1.5·2^k around
+/// Whether a number is a constant for rounding by addition (see `crate::rounding`) in the precision of this control word: 2^p, or 1.5·2^k around
 /// that, for a significand of p + 1 bits.
 pub fn is_rounding_constant(value: Extended, control: u16) -> bool {
     const LEADING: u64 = 1 << 63;
