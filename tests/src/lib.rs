@@ -5,6 +5,7 @@
 
 pub mod compiler;
 pub mod document;
+pub mod formula;
 pub mod numbers;
 pub mod process;
 pub mod recording;

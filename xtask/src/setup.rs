@@ -15,6 +15,18 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("clang", "clang"),
     ("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev"),
     ("gfortran", "gfortran"),
+    // Libraries whose gradients are tested.
+    ("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so", "libopenblas-pthread-dev"),
+    ("/usr/lib/x86_64-linux-gnu/blas/libblas.so.3", "libblas3"),
+    ("/usr/lib/x86_64-linux-gnu/lapack/liblapack.so.3", "liblapack3"),
+    ("/usr/include/fftw3.h", "libfftw3-dev"),
+    ("/usr/include/gsl/gsl_sf.h", "libgsl-dev"),
+    ("/usr/include/eigen3/Eigen/Dense", "libeigen3-dev"),
+    ("/usr/include/nlopt.h", "libnlopt-dev"),
+    ("/usr/include/cvode/cvode.h", "libsundials-dev"),
+    ("/usr/include/zlib.h", "zlib1g-dev"),
+    // OpenMP with clang.
+    ("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev"),
     ("make", "make"),
     ("bc", "bc"),
     ("sqlite3", "sqlite3"),

@@ -1,6 +1,6 @@
 //! The four operations, conversions, and sign tricks.
 
-use crate::table::{Formula, formula};
+use derivgrind_tests::formula::{Formula, formula};
 
 pub fn formulas() -> Vec<Formula> {
     vec![
@@ -76,13 +76,13 @@ pub fn formulas() -> Vec<Formula> {
              static NOINLINE REAL read_number(void) { return *(const volatile REAL *)&number[8]; }
              static void make_writable(void) { size_t page = (size_t)number & ~(size_t)4095;
                 mprotect((void *)page, 8192, PROT_READ | PROT_WRITE); }"),
-        formula("rounding_constant", &[1.3, -0.7], "REAL c = sizeof(REAL) == 8 ? (REAL)6755399441055744.0 : (REAL)12582912.0, fine = c / 4;
+        formula("rounding_constant", &[1.3, -0.7], "REAL c = ROUNDING, fine = c / 4;
              return x[0] * x[0] + ((10 * x[0] + c) - c) + (fine - (fine - x[1])) + x[1] * ((x[0] - c) + c);", |x| vec![2.0 * x[0], 1.0]),
         formula("rounding_constant_loop", &[1.31, -0.7], "REAL t[16], y = 0; int i; for (i = 0; i < 16; i++) t[i] = x[i & 1] * (REAL)(i + 1);
              fractions(t, 16); for (i = 0; i < 16; i++) y += (REAL)(i + 1) * t[i]; return y;", |_| {
             [0, 1].iter().map(|&k| (0..16).filter(|i| i % 2 == k).map(|i| f64::from((i + 1) * (i + 1))).sum()).collect()
         })
-        .with("static NOINLINE void fractions(REAL *t, int n) { const REAL c = sizeof(REAL) == 8 ? (REAL)6755399441055744.0 : (REAL)12582912.0;
+        .with("static NOINLINE void fractions(REAL *t, int n) { const REAL c = ROUNDING;
                 int i; for (i = 0; i < n; i++) t[i] -= (t[i] + c) - c; }"),
         formula("copysign_by_bits", &[1.5, -0.75, 2.5], "return with_sign(x[0], x[1]) * with_sign(x[1], x[2]);", |x| {
             vec![x[1], x[0], 0.0]

@@ -1,6 +1,6 @@
 //! C++: templates, virtual functions, containers, algorithms, exceptions.
 
-use crate::table::{Formula, formula};
+use derivgrind_tests::formula::{Formula, formula};
 
 pub fn formulas() -> Vec<Formula> {
     vec![

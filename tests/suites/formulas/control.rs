@@ -1,6 +1,6 @@
 //! Values under control flow: branches, loops, recursion, calls through pointers, vectorised loops, jumps.
 
-use crate::table::{Formula, formula};
+use derivgrind_tests::formula::{Formula, formula};
 
 pub fn formulas() -> Vec<Formula> {
     vec![

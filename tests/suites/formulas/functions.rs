@@ -1,6 +1,6 @@
 //! The functions of `math.h` in C95.
 
-use crate::table::{Formula, formula};
+use derivgrind_tests::formula::{Formula, formula};
 
 pub fn formulas() -> Vec<Formula> {
     vec![

@@ -1,6 +1,6 @@
 //! Values on their way through memory: copies, structures, unions, the heap, argument lists.
 
-use crate::table::{Formula, formula};
+use derivgrind_tests::formula::{Formula, formula};
 
 pub fn formulas() -> Vec<Formula> {
     vec![

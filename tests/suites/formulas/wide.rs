@@ -3,7 +3,7 @@
 //! Compiled without AVX-512 the formulas compute the same in loops. Each works on the eight lanes `t[i] = (i + 1) x[i % 2]` and returns the sum of
 //! `(i + 1) r[i]` over its results: binary64 lanes fill a ZMM register, binary32 lanes a YMM register.
 
-use crate::table::{Formula, formula};
+use derivgrind_tests::formula::{Formula, formula};
 
 /// Where the gradients are taken: no lane is near a step of the functions here that have some.
 const INPUTS: &[f64] = &[1.3125, -0.71875];

@@ -31,10 +31,14 @@ pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation)
 /// The dot value, and whether derivative information is lost.
 fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, bool) {
     let wide = wide(lane, operation, suspended);
-    let narrow = narrow(lane, operation, suspended);
+    let (narrow, chosen) = narrow(lane, operation, suspended);
     let has_upper = (lane.shadow_a | lane.shadow_b) >> 32 != 0;
     match (wide, narrow) {
-        (Some(dot), [low, high]) if has_upper || low.is_none() || high.is_none() => (dot, false),
+        // Halves that were chosen as they are, perhaps from different operands, can look like a power of two times one whole operand. The reverse
+        // does not happen: a factor changes the upper half.
+        (Some((dot, scaled)), [low, high]) if (has_upper || low.is_none() || high.is_none()) && !(scaled && chosen) => {
+            (dot, false)
+        }
         (_, [low, high]) => {
             let dot = u64::from(low.unwrap_or(0)) | u64::from(high.unwrap_or(0)) << 32;
             (dot, low.is_none() || high.is_none())
@@ -42,26 +46,27 @@ fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, bool) {
     }
 }
 
-/// The lane as one binary64 number; `None` if that is lost.
-fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<u64> {
+/// The lane as one binary64 number, and whether it is not simply an operand; `None` if that is lost.
+fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, bool)> {
     let dots = [lane.shadow_a, lane.shadow_b];
     let [shadow_a, shadow_b] = stand_ins(dots);
     match (Lane { shadow_a, shadow_b, ..*lane }).wide(operation) {
-        Outcome::Passive => Some(0),
-        Outcome::Same(operand) => Some(chosen(dots, operand)),
-        Outcome::Scaled { .. } if suspended => Some(0),
-        Outcome::Scaled { index, ratio } => Some((f64::from_bits(chosen(dots, index)) * ratio).to_bits()),
+        Outcome::Passive => Some((0, false)),
+        Outcome::Same(operand) => Some((chosen(dots, operand), false)),
+        Outcome::Scaled { .. } if suspended => Some((0, true)),
+        Outcome::Scaled { index, ratio } => Some(((f64::from_bits(chosen(dots, index)) * ratio).to_bits(), true)),
         Outcome::Lost => None,
     }
 }
 
-/// The lane as two binary32 numbers.
-fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> [Option<u32>; 2] {
+/// The lane as two binary32 numbers, and whether each of them is an operand or passive.
+fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> ([Option<u32>; 2], bool) {
     let dots = [0, 32].map(|shift| [lane.shadow_a, lane.shadow_b].map(|shadow| shadow >> shift & u64::from(u32::MAX)));
     let [low, high] = dots.map(stand_ins);
     let lane = Lane { shadow_a: low[0] | high[0] << 32, shadow_b: low[1] | high[1] << 32, ..*lane };
     let outcomes = lane.narrow(operation);
-    [0, 1].map(|half| match outcomes[half] {
+    let unchanged = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Same(_) | Outcome::Passive));
+    let numbers = [0, 1].map(|half| match outcomes[half] {
         Outcome::Passive => Some(0),
         Outcome::Same(operand) => Some(chosen(dots[half], operand) as u32),
         Outcome::Scaled { .. } if suspended => Some(0),
@@ -70,7 +75,8 @@ fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> [Option<u32>
             Some(((f64::from(dot) * ratio) as f32).to_bits())
         }
         Outcome::Lost => None,
-    })
+    });
+    (numbers, unchanged)
 }
 
 /// Equal dot values have equal stand-ins, as one index: then it does not matter which operand the result is.
@@ -114,6 +120,20 @@ mod tests {
                 assert_eq!(absolute, ((dot * value.signum()).to_bits(), false));
             }
         }
+    }
+
+    #[test]
+    fn floats_that_are_chosen_from_two_operands_are_no_scaled_double() {
+        // As doubles, the result is 2^25 times the second operand.
+        let lane = Lane {
+            a: pair(0.5625, 2.25),
+            b: pair(1.5, -0.75),
+            result: pair(1.5, 2.25),
+            shadow_a: pair(0.0, 3.0),
+            shadow_b: pair(1.0, 0.5),
+        };
+        assert!(matches!(Lane { shadow_a: 0, shadow_b: SECOND, ..lane }.wide(Other), Outcome::Scaled { .. }));
+        assert_eq!(read(&lane, Other, false), (pair(1.0, 3.0), false));
     }
 
     #[test]

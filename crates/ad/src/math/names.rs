@@ -104,8 +104,8 @@ static BY_LETTER: LazyLock<Vec<Vec<&'static Line>>> = LazyLock::new(|| {
 /// The usual name of one of the entries that older glibc has for `-ffinite-math-only`: `exp` for `__exp_finite`.
 fn finite_alias(name: &str) -> Option<String> {
     let base = name.strip_prefix("__")?.strip_suffix("_finite")?;
-    // `gamma_r` is not to be had without this affix.
-    let base = if base.starts_with("gamma") { format!("l{base}") } else { base.to_owned() };
+    // glibc's `__gamma_r_finite` is what `tgamma` becomes, with the sign apart, unlike `gamma`, which is `lgamma`.
+    let base = if base.starts_with("gamma") { format!("t{base}") } else { base.to_owned() };
     table::FINITE.iter().any(|finite| Names::of_math_h(finite).widths(&base).is_some()).then_some(base)
 }
 

@@ -49,6 +49,11 @@ pub(in crate::math) fn lgamma(x: f64) -> f64 {
     digamma(x)
 }
 
+/// tgamma_r′ = |f|·ψ, the derivative of what `tgamma` computes before it puts the sign to it
+pub(in crate::math) fn tgamma_magnitude(x: f64, f: f64) -> f64 {
+    tgamma(x, f.abs())
+}
+
 /// tgamma′ = f·ψ
 pub(in crate::math) fn tgamma(x: f64, f: f64) -> f64 {
     if f == 0.0 { 0.0 } else { f * digamma(x) }

@@ -139,7 +139,7 @@ macro_rules! line {
 use line;
 
 /// Functions that older glibc has for `-ffinite-math-only` as `__NAME_finite`, by the name of the binary64 one.
-pub(super) const FINITE: [&str; 26] = [
+pub(super) const FINITE: [&str; 27] = [
     "acos",
     "acosh",
     "asin",
@@ -163,6 +163,7 @@ pub(super) const FINITE: [&str; 26] = [
     "scalb",
     "sinh",
     "sqrt",
+    "tgamma_r",
     "y0",
     "y1",
     "yn",

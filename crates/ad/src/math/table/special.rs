@@ -23,6 +23,7 @@ pub(super) static LINES: &[Line] = &[
     line!("jn", IR, Order(special::jn), "(Jₙ₋₁(x) − Jₙ₊₁(x))/2", ""),
     line!("lgamma", R, Unary(special::lgamma), "ψ(x)", "0: −∞, −0: ∞; negative integers: NaN"),
     line!(("lgamma", "_r"), R_INT, Unary(special::lgamma), "as lgamma", "as lgamma"),
+    line!(("tgamma", "_r"), R_INT, UnaryByValue { value: libm::tgamma, partial: special::tgamma_magnitude }, "|f|·ψ(x)", "as tgamma"),
     line!("tgamma", R, UnaryByValue { value: libm::tgamma, partial: special::tgamma }, "f·ψ(x)", "0 and −0: −∞; where f underflows to 0: 0"),
     line!("y0", R, Unary(special::y0), "−Y₁(x)", "0: ∞"),
     line!("y1", R, Unary(special::y1), "(Y₀(x) − Y₂(x))/2", "0: ∞"),

@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::table::Formula;
+use super::{Formula, Language};
 
 /// Everything before the formulas.
 const PROLOGUE: &str = r#"
+#include <alloca.h>
+#include <complex.h>
+#include <immintrin.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,16 +18,35 @@ const PROLOGUE: &str = r#"
 #include <string.h>
 #include <derivgrind.h>
 
-#ifdef SINGLE
+#if REAL_BYTES == 4
 typedef float REAL;
+#define COMPLEX _Complex float
 typedef uint32_t BITS;
 #define M(name) name##f
+typedef uint16_t HALF;
+#define MANTISSA 23
+#define EXPONENT 8
 #define SIGN ((BITS)1 << 31)
-#else
+#define ROUNDING ((REAL)12582912.0)
+#elif REAL_BYTES == 8
 typedef double REAL;
+#define COMPLEX _Complex double
 typedef uint64_t BITS;
 #define M(name) name
+typedef uint32_t HALF;
+#define MANTISSA 52
+#define EXPONENT 11
 #define SIGN ((BITS)1 << 63)
+#define ROUNDING ((REAL)6755399441055744.0)
+#else
+typedef long double REAL;
+#define COMPLEX _Complex long double
+typedef unsigned __int128 BITS;
+#define M(name) name##l
+#define MANTISSA 64
+#define EXPONENT 15
+#define SIGN ((BITS)1 << 79)
+#define ROUNDING ((REAL)13835058055282163712.0L)
 #endif
 #define NOINLINE __attribute__((noinline))
 
@@ -33,7 +55,7 @@ typedef uint64_t BITS;
 #include <immintrin.h>
 typedef __mmask8 MASK;
 #define HALF_INDICES(a, b, c, d, e, f, g, h) _mm256_setr_epi32(a, b, c, d, e, f, g, h)
-#ifdef SINGLE
+#if REAL_BYTES == 4
 typedef __m256 WIDE;
 typedef __m256i INTEGERS;
 typedef __m128 S_TYPE;
@@ -77,11 +99,17 @@ const CPP_HEADERS: &str = "
 #include <array>
 #include <complex>
 #include <functional>
+#include <future>
+#include <iomanip>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <sstream>
 #include <string>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
+#include <valarray>
 #include <vector>
 ";
 
@@ -107,16 +135,54 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Source text of the program that holds all `formulas`. The same text is C and C++.
-pub fn source(formulas: &[Formula], cpp: bool) -> String {
+/// Source text of the program that holds all `formulas`, without the driver if that is in a language of its own.
+pub fn source(formulas: &[Formula], language: Language) -> String {
+    if language == Language::Fortran {
+        return formulas.iter().map(fortran).collect();
+    }
     let mut text = String::from(PROLOGUE);
-    if cpp {
+    if language == Language::Cpp {
+        // The C header would undefine `complex`.
+        text = text.replace("#include <complex.h>\n", "");
         text.push_str(CPP_HEADERS);
     }
     for Formula { name, helpers, body, .. } in formulas {
         let _ = write!(text, "\n{helpers}\nstatic NOINLINE REAL f_{name}(REAL *x) {{\n    {body}\n}}\n");
     }
-    text.push_str(
+    text + &table(formulas)
+}
+
+/// The C program that calls the formulas of another language.
+pub fn driver(formulas: &[Formula]) -> String {
+    let mut text = String::from(PROLOGUE);
+    for Formula { name, .. } in formulas {
+        let _ = writeln!(text, "REAL f_{name}(REAL *x);");
+    }
+    text + &table(formulas)
+}
+
+/// A Fortran formula: a module with its helpers and its function.
+fn fortran(Formula { name, helpers, body, .. }: &Formula) -> String {
+    format!(
+        "module m_{name}
+use, intrinsic :: iso_c_binding
+implicit none
+integer, parameter :: rk = REAL_BYTES
+contains
+{helpers}
+function f_{name}(x) result(y) bind(c)
+real(rk), intent(inout) :: x(*)
+real(rk) :: y
+{body}
+end function
+end module
+"
+    )
+}
+
+/// The table of the program, and what runs it.
+fn table(formulas: &[Formula]) -> String {
+    let mut text = String::from(
         "\nstatic const struct { const char *name; REAL (*function)(REAL *); int inputs; double x[8]; } table[] = {\n",
     );
     for Formula { name, inputs, .. } in formulas {

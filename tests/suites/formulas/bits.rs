@@ -1,0 +1,85 @@
+//! The bit patterns of real numbers: exponents changed by integer arithmetic, in whole words, in halves, in bytes and in bit fields.
+
+use derivgrind_tests::formula::{Formula, formula};
+
+pub fn formulas() -> Vec<Formula> {
+    vec![
+        formula("exponent_added", &[1.5, -0.75], "return scaled_up(x[0], 3) * scaled_up(x[1], 1);", |x| vec![16.0 * x[1], 16.0 * x[0]])
+            .with(PATTERN),
+        formula("exponent_subtracted", &[1.5, -0.75], "return scaled_down(x[0], 3) * x[1];", |x| vec![x[1] / 8.0, x[0] / 8.0])
+            .with("static NOINLINE REAL scaled_down(REAL a, int k) { union pattern u; u.r = a; u.b -= (BITS)k << MANTISSA; return u.r; }"),
+        formula("exponent_added_in_memory", &[1.5, -0.75], "REAL t[2]; t[0] = x[0]; t[1] = x[1]; raise_exponent(&t[0], 2); raise_exponent(&t[1], 1); return t[0] * t[1];", |x| {
+            vec![8.0 * x[1], 8.0 * x[0]]
+        })
+        .with("static NOINLINE void raise_exponent(REAL *p, int k) { BITS b; memcpy(&b, p, sizeof b); b += (BITS)k << MANTISSA; memcpy(p, &b, sizeof b); }"),
+        formula("exponent_added_in_array", &[1.5, -0.75], "REAL t[24], y = 0; int i; for (i = 0; i < 24; i++) t[i] = x[i & 1]; raise_exponents(t, 24); for (i = 0; i < 24; i++) y += t[i] * t[i]; return y;", |x| {
+            vec![12.0 * 16.0 * 2.0 * x[0], 12.0 * 16.0 * 2.0 * x[1]]
+        })
+        .with("static NOINLINE void raise_exponents(REAL *t, int n) { int i; for (i = 0; i < n; i++) { BITS b; memcpy(&b, &t[i], sizeof b); b += (BITS)2 << MANTISSA; memcpy(&t[i], &b, sizeof b); } }"),
+        formula("frexp_by_hand", &[5.0, -0.75], "int e; REAL m = fraction_of(x[0], &e); return m * e + fraction_of(x[1], &e) * e;", |_| {
+            // 5 = 1.25 * 2^2, -0.75 = -1.5 * 2^-1
+            vec![2.0 / 4.0, -2.0]
+        })
+        .with(
+            "static NOINLINE REAL fraction_of(REAL a, int *e) { union pattern u; u.r = a; *e = (int)((u.b & EXPONENT_MASK) >> MANTISSA) - (1 << (EXPONENT - 1)) + 1;
+                u.b = (u.b & ~EXPONENT_MASK) | BIAS; return u.r; }",
+        ),
+        formula("ldexp_by_hand", &[1.5, -0.75], "return x[0] * power_of_two(5) + x[1] * power_of_two(-3);", |_| vec![32.0, 0.125])
+            .with("static NOINLINE REAL power_of_two(int k) { union pattern u; u.r = 1; u.b += (BITS)k << MANTISSA; return u.r; }"),
+        formula("is_negative_by_bits", &[1.5, -0.75], "return (sign_of(x[0]) + 2 * sign_of(x[1])) * x[0];", |_| vec![2.0, 0.0])
+            .with("static NOINLINE int sign_of(REAL a) { union pattern u; u.r = a; return (int)(u.b >> (MANTISSA + EXPONENT)) & 1; }"),
+        formula("order_by_bits", &[1.5, 0.75], "return larger_bits(x[0], x[1]) * x[1];", |x| vec![x[1], x[0]])
+            .with("static NOINLINE REAL larger_bits(REAL a, REAL b) { union pattern u, v; u.r = a; v.r = b; return u.b > v.b ? u.r : v.r; }")
+            .not_extended(),
+        formula("absolute_by_shifts", &[-1.5, 0.75], "return without_sign(x[0]) * without_sign(x[1]);", |x| vec![-x[1], -x[0]])
+            .with("static NOINLINE REAL without_sign(REAL a) { union pattern u; u.r = a; u.b = u.b << 1 >> 1; return u.r; }")
+            .not_extended(),
+        formula("bytes_reversed_twice", &[1.5, -0.75], "return host_order(network_order(x[0])) * x[1];", |x| vec![x[1], x[0]])
+            .with(
+                "static NOINLINE BITS network_order(REAL a) { union pattern u; u.r = a; return sizeof u.b == 4 ? (BITS)__builtin_bswap32((uint32_t)u.b) : (BITS)__builtin_bswap64((uint64_t)u.b); }
+                 static NOINLINE REAL host_order(BITS b) { union pattern u; u.b = sizeof b == 4 ? (BITS)__builtin_bswap32((uint32_t)b) : (BITS)__builtin_bswap64((uint64_t)b); return u.r; }",
+            )
+            .not_extended(),
+        formula("halves_swapped_twice", &[1.5, -0.75], "return rotated(rotated(x[0])) * x[1];", |x| vec![x[1], x[0]])
+            .with("static NOINLINE REAL rotated(REAL a) { union pattern u; u.r = a; u.b = u.b << (4 * sizeof u.b) | u.b >> (4 * sizeof u.b); return u.r; }")
+            .not_extended(),
+        formula("halves_through_integers", &[1.5, -0.75], "return rejoined(x[0]) * x[1];", |x| vec![x[1], x[0]])
+            .with(
+                "static NOINLINE REAL rejoined(REAL a) { volatile HALF kept[2]; HALF h[2]; memcpy(h, &a, sizeof h); kept[0] = h[0]; kept[1] = h[1];
+                    h[0] = kept[0]; h[1] = kept[1]; memcpy(&a, h, sizeof h); return a; }",
+            )
+            .not_extended(),
+        formula("fast_inverse_sqrt", &[2.5], "return inverse_sqrt(x[0], 1);", |x| vec![newton_derivative(x[0], 1)])
+            .with(INVERSE_SQRT)
+            .not_extended()
+            .as_documented(),
+        formula("fast_inverse_sqrt_converged", &[2.5], "return inverse_sqrt(x[0], 6);", |x| vec![-0.5 * x[0].powf(-1.5)])
+            .not_extended(),
+    ]
+}
+
+const PATTERN: &str = "union pattern { REAL r; BITS b; unsigned char c[sizeof(REAL)]; };
+#define EXPONENT_MASK ((((BITS)1 << EXPONENT) - 1) << MANTISSA)
+#define BIAS ((((BITS)1 << (EXPONENT - 1)) - 1) << MANTISSA)
+static NOINLINE REAL scaled_up(REAL a, int k) { union pattern u; u.r = a; u.b += (BITS)k << MANTISSA; return u.r; }";
+
+const INVERSE_SQRT: &str = "
+#if REAL_BYTES == 4
+#define MAGIC 0x5f3759df
+#else
+#define MAGIC 0x5fe6eb3be0000000
+#endif
+static NOINLINE REAL inverse_sqrt(REAL a, int steps) { union pattern u; REAL y; u.r = a; u.b = (BITS)MAGIC - (u.b >> 1); y = u.r;
+    while (steps--) y = y * ((REAL)1.5 - (REAL)0.5 * a * y * y); return y; }";
+
+/// Derivative of `steps` of Newton's iteration for 1/sqrt(x) from a guess that counts as constant: the guess of the binary64 program, which that of the
+/// binary32 program agrees with to its own accuracy.
+fn newton_derivative(x: f64, steps: u32) -> f64 {
+    let mut y = f64::from_bits(0x5fe6_eb3b_e000_0000 - (x.to_bits() >> 1));
+    let mut derivative = 0.0;
+    for _ in 0..steps {
+        derivative = derivative * (1.5 - 1.5 * x * y * y) - 0.5 * y * y * y;
+        y *= 1.5 - 0.5 * x * y * y;
+    }
+    derivative
+}
