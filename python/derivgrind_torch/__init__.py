@@ -13,6 +13,11 @@ from derivgrind._external import NO_SECOND_DERIVATIVES, ExternalFunction
 __all__ = ["derivgrind"]
 
 
+def _array(x):
+    """The elements of a tensor."""
+    return x.detach().cpu().contiguous().numpy()
+
+
 class _Backward(torch.autograd.Function):
     """The gradient, as an operation of its own that says that it has no derivative."""
 
@@ -29,12 +34,8 @@ class _Backward(torch.autograd.Function):
 class _Function(torch.autograd.Function):
     @staticmethod
     def forward(context, x, external, params, n_outputs):
-        array = x.detach().cpu().contiguous().numpy()
-        if context.needs_input_grad[0]:
-            y, context.pullback = external.record(params, array, n_outputs)
-            context.save_for_backward(x)
-        else:
-            y = external.evaluate(params, array, n_outputs)
+        y, context.pullback = external.record(params, _array(x), n_outputs)
+        context.save_for_backward(x)
         return torch.from_numpy(y).to(device=x.device)
 
     @staticmethod
@@ -60,7 +61,9 @@ class derivgrind:
         """
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"the input has to be a tensor, not {type(x).__name__}")
-        return _Function.apply(x, self._external, params, n_outputs)
+        if x.requires_grad and torch.is_grad_enabled():
+            return _Function.apply(x, self._external, params, n_outputs)
+        return torch.from_numpy(self._external.evaluate(params, _array(x), n_outputs)).to(device=x.device)
 
     def apply_batch(self, params, x, n_outputs):
         """The same for each ``x[i]`` by itself: the result has the shape ``(len(x), n_outputs)``."""

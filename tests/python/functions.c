@@ -29,6 +29,15 @@ int count(const char *text, int n, unsigned char letter) {
   for (i = 0; i < n; i++) found += text[i] == (char)letter;
   return found;
 }
+double scramble(double x) { /* takes the bits apart */
+  union {
+    double real;
+    unsigned long bits;
+  } u;
+  u.real = x;
+  u.bits = (u.bits * 3) ^ 0x5555;
+  return u.real + x;
+}
 void crash(void) {
   volatile unsigned long nowhere = 16;
   *(volatile int *)nowhere = 1;

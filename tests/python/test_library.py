@@ -1,5 +1,7 @@
 """Functions of libraries: values, derivatives, dtypes, shapes."""
 
+import warnings
+
 import numpy as np
 from common import raises
 
@@ -53,6 +55,17 @@ assert count(b"derivgrind", 10, ord("d")) == 2
 large = np.linspace(0, 1, 1_000_000)
 gradient = f.grad(1.0, large, large.size)[1]
 assert np.array_equal(gradient, np.ones_like(large))
+
+# What is not differentiated is told, each time that it happens.
+scramble = lib.function("scramble", "double scramble(double x)")
+for _ in range(2):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert scramble.grad(1.5) == 1.0
+    assert len(told) == 1 and "not differentiated" in str(told[0].message) and "scramble" in str(told[0].message), told
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f.grad(x, a, 4)
 
 with raises(ValueError, "4 real outputs"):
     matrix.grad(a, 4, derivgrind.out(4))

@@ -54,8 +54,14 @@ assert batch.shape == (2, 2) and torch.allclose(batch[1], reference(x[1], 2.0, 2
 (theirs,) = torch.autograd.grad(reference(x[0], 2.0, 2).sum() + reference(x[1], 2.0, 2).sum(), x)
 assert torch.allclose(gradient, theirs, rtol=1e-13)
 
+# Without a gradient nothing is recorded.
+def record(*_):
+    raise AssertionError("recorded")
+native = derivgrind_torch.derivgrind("libfunctions.so", "layer")
+native._external.record = record
 with torch.no_grad():
-    assert not layer.apply(params, x, 2).requires_grad
+    assert not native.apply(params, x, 2).requires_grad
+assert torch.equal(native.apply(params, x.detach(), 2), layer.apply(params, x, 2))
 y = layer.apply(params, x, 1)
 (gradient,) = torch.autograd.grad(y, x, create_graph=True)
 with raises(RuntimeError, "differentiates the function once"):

@@ -56,6 +56,14 @@ dy_dx = tape.gradient(y,x)
 print(*dy_dx.numpy()) # -> 3.14 6.5 -2.0
 ";
 
+/// Directory in `examples`, source of the library, its compiler, the library, the script, and what the last line begins with.
+type Example = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
+
+const EXAMPLES: &[Example] = &[
+    ("ode-fit", "predators.f90", "gfortran", "libpredators.so", "fit.py", "drawn: fit.png"),
+    ("closed-layer", "sensors.c", "gcc", "libsensors.so", "train.py", "trained"),
+];
+
 fn main() -> ExitCode {
     let mut suite = Suite::new("python");
     for &(name, module) in SCRIPTS {
@@ -63,6 +71,9 @@ fn main() -> ExitCode {
     }
     suite.case("listing/torch", || listing("torch", LISTING_TORCH));
     suite.case("listing/tensorflow", || listing("tensorflow", LISTING_TENSORFLOW));
+    for &(directory, source, compiler, library, script, last) in EXAMPLES {
+        suite.case(format!("example/{directory}"), move || example(directory, source, compiler, library, script, last));
+    }
     suite.case("script/grad-and-tape", script_under_grad);
     suite.case("script/forward", script_in_forward_mode);
     suite.case("library-caller", library_caller);
@@ -131,6 +142,22 @@ fn listing(module: &str, text: &str) -> Outcome {
     compiler::compile("gcc", &path("thisfile.c"), &path("mylib.so"), &["-shared", "-fPIC", "-O3"])?;
     let finished = process::run_with(python(&interpreter, scratch.path()).arg("script.py"), &[], LIMIT)?;
     match finished.status.success() && finished.text() == "3.14 6.5 -2.0\n" {
+        true => Ok(()),
+        false => fail(finished.to_string()),
+    }
+}
+
+/// The examples check their results themselves.
+fn example(directory: &str, source: &str, compiler: &str, library: &str, script: &str, last: &str) -> Outcome {
+    let interpreter = interpreter(Some("torch"))?;
+    let scratch = compiler::scratch("python")?;
+    let directory = root().join("examples").join(directory);
+    let options = ["-O2", "-shared", "-fPIC", "-s", "-lm"];
+    compiler::compile(compiler, &directory.join(source), &scratch.path().join(library), &options)?;
+    let mut command = python(&interpreter, scratch.path());
+    command.arg(directory.join(script)).arg("--short");
+    let finished = process::run_with(&mut command, &[], LIMIT)?.successful(script)?;
+    match finished.text().lines().next_back().is_some_and(|line| line.starts_with(last)) {
         true => Ok(()),
         false => fail(finished.to_string()),
     }

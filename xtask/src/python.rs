@@ -11,7 +11,7 @@ use crate::Workspace;
 /// Debian's Python: its packages include PyTorch.
 const PYTHON: &str = "/usr/bin/python3";
 /// From PyPI. Debian's PyTorch is built for NumPy 1.
-const PACKAGES: &[&str] = &["numpy<2", "tensorflow-cpu", "jax", "maturin"];
+const PACKAGES: &[&str] = &["numpy<2", "tensorflow-cpu", "jax", "matplotlib", "maturin"];
 
 /// Builds the extension module and puts the package together in `target/release/python`, where `derivgrind config --pythondir` finds it.
 pub fn package(workspace: &Workspace) -> Result<()> {
