@@ -220,6 +220,8 @@ class Function:
         self._result = None if result is None else np.dtype(result)
         self._parameters = [_Parameter(*parameter) for parameter in parameters]
         library._native.find(symbol)
+        # A gradient is likely to be wanted: the process for it starts while the script goes on.
+        library._recording.start()
 
     def __repr__(self):
         return f"{self.library!r}.function({self.symbol!r}, {self.prototype!r})"

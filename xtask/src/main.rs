@@ -1,6 +1,7 @@
 //! Set-up, test and benchmark commands: `cargo xtask --help`.
 
 mod bench;
+mod bench_calls;
 mod command;
 mod measure;
 mod python;
@@ -40,6 +41,8 @@ enum Task {
 enum Benchmark {
     /// The two-dimensional Burgers' equation: cost of each phase as a ratio to the native run.
     Burgers(bench::Options),
+    /// Calls of library functions from Python: latency with and without gradient, as ratios to a native call.
+    Calls,
 }
 
 /// Places that every task needs.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Task::Build => build(&workspace).map(|()| true),
         Task::Test(options) => test::run(&workspace, &options),
         Task::Bench { benchmark: Benchmark::Burgers(options) } => bench::run(&workspace, &options).map(|()| true),
+        Task::Bench { benchmark: Benchmark::Calls } => bench_calls::run(&workspace).map(|()| true),
     });
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::Workspace;
 
 /// Debian's Python: its packages include PyTorch.
-const PYTHON: &str = "/usr/bin/python3";
+pub const PYTHON: &str = "/usr/bin/python3";
 /// From PyPI. Debian's PyTorch is built for NumPy 1.
 const PACKAGES: &[&str] = &["numpy<2", "tensorflow-cpu", "jax", "matplotlib", "maturin"];
 
