@@ -29,20 +29,32 @@ pub enum Refusal {
 }
 
 impl Native {
-    /// Maps the memory. Only one `Native` exists at a time.
+    /// Maps the memory somewhere. Only one `Native` exists at a time.
     ///
     /// # Panics
     /// If there is no memory to be had below 2^31.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Native {
+        Native::map(0, libc::MAP_32BIT)
+    }
+
+    /// Maps the memory at an address below 2^31, so that pointers are as in another process.
+    ///
+    /// # Panics
+    /// If that memory is not to be had.
+    pub fn at(address: u64) -> Native {
+        Native::map(address, libc::MAP_FIXED_NOREPLACE)
+    }
+
+    fn map(address: u64, flags: i32) -> Native {
         let exclusive = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: a new mapping at an address that the kernel chooses.
+        // SAFETY: a new mapping that replaces none.
         let base = unsafe {
             libc::mmap(
-                std::ptr::null_mut(),
+                address as *mut libc::c_void,
                 BYTES,
                 libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
                 -1,
                 0,
             )

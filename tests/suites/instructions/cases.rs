@@ -1,11 +1,11 @@
 //! Test cases: an instruction, a machine state, what is active in it, and what the shadow must be afterwards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
 use derivgrind_native::operands;
-use derivgrind_native::{Machine, Native, Random, Registers};
-use iced_x86::{Code, Instruction, OpKind, Register};
+use derivgrind_native::{Machine, Native, Random, Refusal, Registers};
+use iced_x86::{Code, Instruction, OpCodeOperandKind, OpKind, Register};
 
 use crate::natively::Movement;
 use crate::reference;
@@ -75,6 +75,8 @@ pub struct Case {
     pub marks: Vec<(usize, Mark)>,
     /// What is expected: offset, shadow.
     pub expected: Vec<(usize, Expected)>,
+    /// Whether derivative information is lost; `None` if that depends on too special numbers.
+    pub loses: Option<bool>,
 }
 
 /// An instruction in place.
@@ -105,7 +107,7 @@ impl Cases {
     /// Cases for forms; `data` is the address of [`Machine::data`] where they will be executed.
     pub fn generate(forms: &[Code], extent: Extent, data: u64, seed: u64) -> Cases {
         let mut random = Random(seed);
-        let mut native = Native::new();
+        let mut native = Native::at(data);
         let bases = (0..BASES).map(|_| Machine::random(&mut random, data)).collect();
         let mut cases = Cases { bases, snippets: Vec::new(), cases: Vec::new(), unexecuted: BTreeMap::new() };
         for &code in forms {
@@ -115,7 +117,12 @@ impl Cases {
             }
             let before = cases.cases.len();
             for in_memory in [false, true] {
-                for _ in 0..extent.instructions {
+                let first = cases.snippets.len();
+                // Not all combinations of operands can be encoded or executed.
+                for _ in 0..4 * extent.instructions {
+                    if cases.snippets.len() == first + extent.instructions {
+                        break;
+                    }
                     let Some(instruction) = operands::instruction(code, in_memory, &mut random) else { continue };
                     let has_memory =
                         (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
@@ -130,6 +137,24 @@ impl Cases {
             }
         }
         cases
+    }
+
+    /// Forms of which no case was made, in registers or in memory, without a reason.
+    pub fn missing<'a>(&'a self, forms: &'a [Code]) -> impl Iterator<Item = (Code, &'static str)> + 'a {
+        let is_in_memory = |instruction: &Instruction| {
+            (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory)
+        };
+        let executed =
+            self.snippets.iter().map(move |snippet| (snippet.instruction.code(), is_in_memory(&snippet.instruction)));
+        let executed: BTreeSet<(Code, bool)> = executed.collect();
+        let wanted = forms.iter().filter(|code| unsuitable(**code).is_none()).flat_map(move |&code| {
+            [false, true].into_iter().filter_map(move |in_memory| {
+                let instruction = operands::instruction(code, in_memory, &mut Random(1))?;
+                (is_in_memory(&instruction) == in_memory).then_some((code, in_memory))
+            })
+        });
+        let missing = wanted.filter(move |wanted| !executed.contains(wanted));
+        missing.map(|(code, in_memory)| (code, if in_memory { "in memory" } else { "in registers" }))
     }
 
     /// Adds one instruction with several operand sets.
@@ -150,8 +175,9 @@ impl Cases {
                 };
             };
             executed = true;
+            let loses = writer.loses(&marks, &expected);
             let patches = differences(&self.bases[base], &before);
-            self.cases.push(Case { snippet: number, base, patches, marks, expected });
+            self.cases.push(Case { snippet: number, base, patches, marks, expected, loses });
             if self.cases.iter().rev().take_while(|case| case.snippet == number).count() == sets {
                 break;
             }
@@ -171,16 +197,32 @@ impl Cases {
         if reference::count(instruction).is_some() || reference::is_lost(instruction) {
             return true;
         }
-        let instruction = &distinct(instruction);
+        let mut instruction = instruction;
+        let distinct = distinct(instruction);
+        if native.run(&distinct, &mut self.bases[0].clone()) != Err(Refusal::Encoding) {
+            instruction = &distinct;
+        }
         let selectors = reference::selectors(instruction);
-        (0..OBSERVATIONS).any(|_| {
+        let mut faulted = true;
+        let computes = (0..OBSERVATIONS).any(|_| {
             let mut writer = Writer { native, instruction, random, computes: false };
             let mut before = self.bases[0].clone();
             writer.prepare(&mut before);
             let mut after = before.clone();
-            native.run(instruction, &mut after).is_ok()
-                && !Movement::observe(native, instruction, (&before, &after), &selectors, random).only_moves()
-        })
+            if native.run(instruction, &mut after).is_err() {
+                return false;
+            }
+            faulted = false;
+            !Movement::observe(native, instruction, (&before, &after), &selectors, random).only_moves()
+        });
+        // Divisions do that with nearly all operands; moves do not.
+        computes || faulted
+    }
+
+    /// Some of the cases.
+    pub fn only(&self, wanted: impl Fn(&Case) -> bool) -> Cases {
+        let cases = self.cases.iter().filter(|case| wanted(case)).cloned().collect();
+        Cases { bases: self.bases.clone(), snippets: self.snippets.clone(), cases, unexecuted: BTreeMap::new() }
     }
 
     /// The machine before a case.
@@ -225,7 +267,18 @@ fn unsuitable(code: Code) -> Option<&'static str> {
         Syscall | Sysenter | Int | Int1 | Int3 | Xbegin | Xabort | Xend | Xtest | Std | Popf | Popfq | Popfd => {
             Some("leaves the instruction stream, or changes flags that the test needs")
         }
+        In | Out | Insb | Insw | Insd | Outsb | Outsw | Outsd | Cli | Sti => Some("needs privileges"),
+        Lss | Lfs | Lgs => Some("loads a segment register"),
+        Enter => Some("moves the stack out of the memory of the test"),
+        Reservednop => Some("is reserved"),
+        Bt | Bts | Btr | Btc if !matches!(code.op_code().op_kind(1), OpCodeOperandKind::imm8) => {
+            Some("reaches beyond its memory operand")
+        }
+        _ if code.op_code().op_kinds().contains(&OpCodeOperandKind::mem_offs) => {
+            Some("has an address of eight bytes, which is no place for the test's memory")
+        }
         Lar | Lsl | Verr | Verw | Sldt | Sgdt | Sidt | Str | Smsw => Some("reads tables of the system"),
+        Fnstenv | Fstenv => Some("stores addresses of code, which lies elsewhere under the tool"),
         _ if code == Code::Bswap_r16 => Some("the result is undefined"),
         Fxsave | Fxsave64 | Fxrstor | Fxrstor64 | Xsave | Xsave64 | Xsaveopt | Xsaveopt64 | Xsavec | Xsavec64
         | Xrstor | Xrstor64 | Fnsave | Fsave | Frstor => Some("the whole state: formulas and compat suites"),

@@ -43,6 +43,8 @@ pub struct Observed {
 pub struct Run {
     /// Indices of the inputs.
     pub inputs: Vec<u64>,
+    /// How many operations the tool reported as lost.
+    pub losses: u64,
     /// In the order of the cases.
     pub observed: Vec<Observed>,
     /// The tape in the exchange format: for each index two operands and two partial derivatives.
@@ -155,7 +157,8 @@ impl<'a> Client<'a> {
         };
         let cases = if mode == Mode::Forward { "cases-forward" } else { "cases" };
         command.arg(self.file("code")).arg(self.file(cases)).arg(&results);
-        process::run_with(&mut command, &[], LIMIT)?.successful("the client of the conformance suite")?;
+        let finished =
+            process::run_with(&mut command, &[], LIMIT)?.successful("the client of the conformance suite")?;
         let bytes = fs::read(&results)?;
         let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
         let mut next = || words.next().context("the results end too early");
@@ -171,7 +174,7 @@ impl<'a> Client<'a> {
             observed.push(one);
         }
         let tape = if mode == Mode::Recording { self.exported(&tape)? } else { Vec::new() };
-        Ok(Run { inputs, observed, tape })
+        Ok(Run { inputs, losses: losses(&finished.errors()), observed, tape })
     }
 
     fn under(&self, mut command: Command) -> Command {
@@ -190,4 +193,10 @@ impl<'a> Client<'a> {
             |block: &[u8], k: usize| u64::from_le_bytes(block[8 * k..8 * k + 8].try_into().expect("eight bytes"));
         Ok(bytes.chunks_exact(32).map(|block| [0, 1, 2, 3].map(|k| word(block, k))).collect())
     }
+}
+
+/// The number in the summary of losses.
+fn losses(messages: &str) -> u64 {
+    let summary = messages.lines().find_map(|line| line.strip_prefix("derivgrind: active values met "));
+    summary.and_then(|text| text.split(' ').next()?.parse().ok()).unwrap_or(0)
 }

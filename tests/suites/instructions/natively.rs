@@ -128,8 +128,9 @@ pub fn slope(
     let original = value(before, source);
     let is_special = !format.is_normal(original) || original & mantissa == 0;
     let mut pairs = vec![(original, value(after, target))];
-    for _ in 0..RUNS {
-        let changed = original & !mantissa | random.bits() & mantissa;
+    // Each bit of the mantissa takes both values.
+    let mantissas = (0..RUNS / 2).map(|_| random.bits()).flat_map(|bits| [bits, !bits]);
+    for changed in mantissas.map(|bits| original & !mantissa | bits & mantissa) {
         let mut machine = before.clone();
         machine.bytes_mut()[source..source + format.bytes()].copy_from_slice(&changed.to_le_bytes()[..format.bytes()]);
         if native.run(instruction, &mut machine).is_err() {

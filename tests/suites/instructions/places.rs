@@ -46,6 +46,15 @@ pub fn register(register: Register) -> Option<Range<usize>> {
     Some(start..start + register.size())
 }
 
+/// The operands that an instruction reads.
+pub fn read(instruction: &Instruction) -> Vec<Range<usize>> {
+    use iced_x86::OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(instruction);
+    let is_read = |operand: &u32| matches!(info.op_access(*operand), Read | CondRead | ReadWrite | ReadCondWrite);
+    (0..instruction.op_count()).filter(is_read).filter_map(|k| operand(instruction, k)).collect()
+}
+
 /// What an instruction writes, as iced's tables say.
 pub fn written(instruction: &Instruction) -> Vec<Range<usize>> {
     use iced_x86::OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};

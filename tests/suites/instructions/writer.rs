@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use derivgrind_native::operands::INDEX_LIMIT;
 use derivgrind_native::{Machine, Native, Random, Registers};
-use iced_x86::{Instruction, Register};
+use iced_x86::{Instruction, Mnemonic, Register};
 
 use crate::cases::{Expected, Mark};
 use crate::natively::{self, Movement, Origin, Slope};
@@ -66,6 +66,29 @@ impl Writer<'_> {
         Some((before, marks, expected))
     }
 
+    /// Whether derivative information is lost in a case.
+    pub fn loses(&self, marks: &Marks, expected: &Expectations) -> Option<bool> {
+        if reference::bit_operation(self.instruction).is_some() && self.computes {
+            let any = |wanted: fn(&Expected) -> bool| expected.iter().any(|(_, expected)| wanted(expected));
+            let is_sure = any(|expected| matches!(expected, Expected::Lost(_)));
+            return is_sure.then_some(true);
+        }
+        // `xadd` of a register with itself: the sum takes the place of the old value. x87 loses what is no index of a number. What is kept
+        // of a masked store could be lost, too.
+        let is_x87 = Registers::of(self.instruction) == Registers::X87;
+        if self.instruction.mnemonic() == Mnemonic::Xadd || is_x87 || reference::is_lost(self.instruction) {
+            return None;
+        }
+        let is_flat = reference::is_flat(self.instruction.mnemonic());
+        if !self.computes || is_flat || !reference::lanes(self.instruction).is_empty() {
+            return Some(false);
+        }
+        let read = places::read(self.instruction);
+        let is_read =
+            |at: usize, mark: Mark| read.iter().any(|range| range.start < at + mark.bytes() && at < range.end);
+        Some(marks.iter().any(|(at, mark)| is_read(*at, *mark)))
+    }
+
     /// Values that the instruction needs to be of use.
     pub fn prepare(&mut self, machine: &mut Machine) {
         for pointer in natively::free_pointers(self.instruction) {
@@ -73,6 +96,11 @@ impl Writer<'_> {
         }
         // Any rounding; zero for denormal numbers once in a while, which Valgrind's kin get wrong.
         machine.mxcsr |= (self.random.below(4) as u32) << 13;
+        if matches!(self.instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv) {
+            // Quotients in range: positive dividends with zeros above the width, which is one to eight bytes.
+            machine.general[Register::RAX.number()] &= 0x7f7f_7f7f_7f7f_007f;
+            machine.general[Register::RDX.number()] = 0;
+        }
         // A comparison with the accumulator succeeds half of the time.
         if let (Some((compared, accumulator)), 0) = (reference::compared(self.instruction), self.random.below(2)) {
             let bytes = machine.bytes()[compared].to_vec();
@@ -219,9 +247,14 @@ impl Writer<'_> {
                 let bits = number(runs.0, at, format);
                 format.is_normal(bits) && bits & ((1 << format.mantissa_bits()) - 1) != 0
             };
+            let is_source = |range: &&Range<usize>| {
+                range.len() >= pair + 8
+                    && (self.instruction.op_count() < 3 || range.start != target.start)
+                    && reference::count(self.instruction).as_ref() != Some(*range)
+            };
             let ordinary = operands
                 .iter()
-                .filter(|range| range.len() >= pair + 8)
+                .filter(is_source)
                 .any(|range| is_ordinary(range.start + pair) && is_ordinary(range.start + pair + 4));
             let two_readings = format == Format::Single && target.len() >= 8 && !ordinary;
             if reference::selects(self.instruction) {
@@ -251,10 +284,11 @@ impl Writer<'_> {
             let is_zero = |operand: &Range<usize>| {
                 number(runs.0, operand.start + (at - target.start), format) & !format.sign() == 0
             };
-            // Nor if the result happens to be one of them.
+            // Nor if the result happens to have the mantissa of one of them.
             let result = number(runs.1, at, format);
+            let mantissa = (1u64 << format.mantissa_bits()) - 1;
             let is_result = |operand: &Range<usize>| {
-                (number(runs.0, operand.start + (at - target.start), format) ^ result) & !format.sign() == 0
+                (number(runs.0, operand.start + (at - target.start), format) ^ result) & mantissa == 0
             };
             let ambiguous = slopes.len() > 1
                 && (operands.iter().any(is_special) || operands.iter().all(is_zero) || operands.iter().any(is_result));
@@ -303,6 +337,7 @@ impl Writer<'_> {
             return Vec::new();
         }
         let scalar = match &name[name.len().saturating_sub(2)..] {
+            _ if name == "cvtpi2ps" => 8,
             "ss" => 4,
             "sd" => 8,
             _ => usize::MAX,

@@ -38,6 +38,15 @@ struct Shift {
     each: bool,
 }
 
+impl Shift {
+    /// Whether nothing remains of an element of a vector.
+    fn is_out(self, count: u64) -> bool {
+        self.element != 0
+            && count >= u64::from(8 * self.element)
+            && matches!(self.kind, ShiftKind::Left | ShiftKind::Right)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShiftKind {
     Left,
@@ -124,7 +133,7 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Pcmpgtd, Class::Overwrite), (Vpcmpgtd, Class::Overwrite), (Pcmpgtq, Class::Overwrite), (Vpcmpgtq, Class::Overwrite),
     (Pcmpistri, Class::Overwrite), (Vpcmpistri, Class::Overwrite), (Pcmpistrm, Class::Overwrite), (Vpcmpistrm, Class::Overwrite),
     (Pcmpestri, Class::Overwrite), (Vpcmpestri, Class::Overwrite), (Pcmpestrm, Class::Overwrite), (Vpcmpestrm, Class::Overwrite),
-    (Pminub, Class::Overwrite), (Vpminub, Class::Overwrite),
+    (Pcmpestri64, Class::Overwrite), (Vpcmpestri64, Class::Overwrite), (Pcmpestrm64, Class::Overwrite), (Vpcmpestrm64, Class::Overwrite),
     (Cmpps, Class::Overwrite), (Vcmpps, Class::Overwrite), (Cmppd, Class::Overwrite), (Vcmppd, Class::Overwrite),
     (Movmskps, Class::Overwrite), (Vmovmskps, Class::Overwrite), (Movmskpd, Class::Overwrite), (Vmovmskpd, Class::Overwrite),
     (Pmovmskb, Class::Overwrite), (Vpmovmskb, Class::Overwrite),
@@ -134,6 +143,8 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Cvtps2dq, Class::Overwrite), (Vcvtps2dq, Class::Overwrite), (Cvttps2dq, Class::Overwrite), (Vcvttps2dq, Class::Overwrite),
     (Cvtpd2dq, Class::Overwrite), (Vcvtpd2dq, Class::Overwrite), (Cvttpd2dq, Class::Overwrite), (Vcvttpd2dq, Class::Overwrite),
     (Cvtdq2ps, Class::Overwrite), (Vcvtdq2ps, Class::Overwrite), (Cvtdq2pd, Class::Overwrite), (Vcvtdq2pd, Class::Overwrite),
+    (Cvtpi2ps, Class::ClearLow(8)), (Cvtpi2pd, Class::Overwrite), (Cvtps2pi, Class::Overwrite), (Cvttps2pi, Class::Overwrite),
+    (Cvtpd2pi, Class::Overwrite), (Cvttpd2pi, Class::Overwrite),
     (Roundps, Class::Overwrite), (Vroundps, Class::Overwrite), (Roundpd, Class::Overwrite), (Vroundpd, Class::Overwrite),
 ];
 
@@ -155,14 +166,14 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
         return;
     }
     if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
-        && count % 8 == 0
+        && (count % 8 == 0 || shift.is_out(count))
         && lifter.mask.is_none()
         && (shift.kind != ShiftKind::RightSigned || count == 0)
     {
         return shift_by_bytes(lifter, shift, target, source, count);
     }
     if target.bytes < 4 || matches!(bits.shift, Some(Shift { element: 2, .. })) {
-        return fallback::without_entry(lifter);
+        return fallback::general_rule(lifter, true);
     }
     let operation = match (bits.operation, &sources[..]) {
         (BitOperation::Or, [BitOperand::Span(_), BitOperand::Span(_)])
@@ -219,11 +230,12 @@ fn change_bit(lifter: &mut Lifter<'_>) {
     trick(lifter, operation, target, &[BitOperand::Span(target), BitOperand::Immediate(mask)]);
 }
 
-/// `rcl`, `rcr`: nothing happens if the count is zero.
+/// `rcl`, `rcr`: nothing happens if the count is zero, or goes round the operand and the carry.
 fn rotate_with_carry(lifter: &mut Lifter<'_>) {
     let Some(target) = lifter.operand(0) else { return };
+    let (mask, round) = (if target.bytes == 8 { 63 } else { 31 }, u64::from(8 * target.bytes + 1));
     match source(lifter, 1) {
-        Some(BitOperand::Immediate(count)) if count & if target.bytes == 8 { 63 } else { 31 } == 0 => {
+        Some(BitOperand::Immediate(count)) if (count & mask) % round == 0 => {
             let until = lifter.cleared_until(0, target.bytes);
             lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
         }

@@ -69,11 +69,24 @@ fn read(lifter: &mut Lifter<'_>) -> Vec<Span> {
     instruction.set_op_mask(Register::None);
     instruction.set_zeroing_masking(false);
     let info = lifter.factory.info(&instruction).clone();
-    (0..lifter.instruction.op_count())
+    let explicit = (0..lifter.instruction.op_count())
         .filter(|&operand| is_read(info.op_access(operand)))
-        .filter_map(|operand| lifter.operand(operand))
-        .filter(|span| span.bytes > 0)
-        .collect()
+        .filter_map(|operand| lifter.operand(operand));
+    // `mul` reads RAX, `cmpxchg16b` four registers: what is no operand, and no part of an address.
+    let operands = |register: Register| {
+        let full = register.full_register();
+        (0..instruction.op_count()).any(|operand| instruction.op_register(operand).full_register() == full)
+            || info
+                .used_memory()
+                .iter()
+                .any(|used| [used.base(), used.index()].map(Register::full_register).contains(&full))
+    };
+    let implicit = info
+        .used_registers()
+        .iter()
+        .filter(|used| is_read(used.access()) && !operands(used.register()) && used.register() != Register::RSP)
+        .filter_map(|used| lifter.register(used.register()));
+    explicit.chain(implicit).filter(|span| span.bytes > 0).collect()
 }
 
 /// The span of a memory access, explicit or implicit.
@@ -128,6 +141,18 @@ mod tests {
             assert_eq!(effects.iter().filter(|effect| matches!(effect, Effect::Lost { .. })).count(), 3, "{code:?}");
             assert!(matches!(effects.last(), Some(Effect::Clear { .. })), "{code:?}");
         }
+    }
+
+    #[test]
+    fn implicit_operands_are_lost_and_addresses_are_not() {
+        let lost = |bytes: &[u8]| {
+            let (_, effects, _) = lifted(bytes);
+            effects.iter().filter(|effect| matches!(effect, Effect::Lost { .. })).count()
+        };
+        // mul rcx: RAX and RCX. imul eax, [rbx+rdx], 3: the memory. pushfq: nothing.
+        assert_eq!(lost(&[0x48, 0xf7, 0xe1]), 2);
+        assert_eq!(lost(&[0x6b, 0x04, 0x13, 0x03]), 1);
+        assert_eq!(lost(&[0x9c]), 0);
     }
 
     #[test]

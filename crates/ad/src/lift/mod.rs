@@ -10,6 +10,7 @@ mod avx512;
 mod bits;
 mod fallback;
 mod general;
+mod integers;
 mod masks;
 mod moves;
 mod shuffles;
@@ -74,7 +75,11 @@ fn class_of(mnemonic: Mnemonic) -> Option<&'static Class> {
 fn tables() -> impl Iterator<Item = &'static (Mnemonic, Class)> {
     let common =
         [moves::TABLE, shuffles::TABLE, general::TABLE, arithmetic::TABLE, arithmetic::FUSED, bits::TABLE, x87::TABLE];
-    common.into_iter().chain([avx512::MOVES]).chain(avx512::OPERATIONS.iter().copied()).flatten()
+    common
+        .into_iter()
+        .chain([integers::TABLE, integers::SYSTEM, avx512::MOVES])
+        .chain(avx512::OPERATIONS.iter().copied())
+        .flatten()
 }
 
 /// All mnemonics that have an entry.
