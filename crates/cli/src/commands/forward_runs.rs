@@ -96,11 +96,12 @@ fn note_runs(inputs: usize, first: usize, further: &[u32], quiet: bool) {
 }
 
 fn note_lost(run: &Results, first: usize, reporting: Reporting) {
+    let operations = if run.lost == 1 { "operation that is" } else { "operations that are" };
     messages::note(
         reporting.quiet && !reporting.strict,
         &format!(
-            "in the run for inputs from {first} on, active values met operations that are not differentiated, {} times; their results count as \
-             constants. `--mode=record` says where",
+            "in the run for inputs from {first} on, active values met {} {operations} not differentiated; their results count as constants. \
+             `--mode=record` says where",
             run.lost
         ),
     );

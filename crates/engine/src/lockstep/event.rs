@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::registers::{Registers, WORDS};
+use super::registers::{Loaded, Registers, WORDS};
 use super::vectors::{self, Vectors};
 
 /// A piece of a block that the engine has executed.
@@ -21,6 +21,8 @@ pub(super) struct Run {
     pub flags: u64,
     /// It ended at an instruction that raised a signal: a repeated string instruction may be partly done.
     pub fault: bool,
+    /// The register that the instruction at `stop` loads: instrumentation may have done so, in order to look at the shadow afterwards.
+    pub loaded: Option<Loaded>,
 }
 
 /// A file that is mapped.
@@ -76,7 +78,8 @@ impl Event {
     pub(super) fn encode(&self) -> Vec<u8> {
         let (tag, words, bytes): (u64, Vec<u64>, &[u8]) = match self {
             Event::Run(run, registers) => {
-                let mut words = vec![run.block, run.count, run.stop, run.flags, run.fault.into()];
+                let mut words =
+                    vec![run.block, run.count, run.stop, run.flags, run.fault.into(), Loaded::to_word(run.loaded)];
                 words.extend(registers.words());
                 (RUN, words, registers.vectors.bytes())
             }
@@ -122,8 +125,9 @@ impl Event {
 
     fn decode(tag: u64, words: &[u64], bytes: Vec<u8>) -> Option<Event> {
         Some(match (tag, words) {
-            (RUN, &[block, count, stop, flags, fault, ref rest @ ..]) => {
-                Event::Run(Run { block, count, stop, flags, fault: fault != 0 }, registers(rest, &bytes)?)
+            (RUN, &[block, count, stop, flags, fault, loaded, ref rest @ ..]) => {
+                let run = Run { block, count, stop, flags, fault: fault != 0, loaded: Loaded::from_word(loaded) };
+                Event::Run(run, registers(rest, &bytes)?)
             }
             (ADOPT, rest) => Event::Adopt(registers(rest, &bytes)?),
             (MAP, &[start, length, protection, offset, is_shared, device, inode]) => {
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn events_survive_the_stream() {
         let registers = Registers::from_words(&std::array::from_fn(|n| 7 * n as u64), Vectors::normalised(&[]));
-        let run = Run { block: 1, count: 2, stop: 3, flags: 4, fault: true };
+        let run = Run { block: 1, count: 2, stop: 3, flags: 4, fault: true, loaded: Some(Loaded::Vector(17)) };
         let origin = Some(Origin { path: "/lib/x".into(), offset: 0x3000, shared: Some((0, 9)) });
         let events = [
             Event::Run(run, registers.clone()),

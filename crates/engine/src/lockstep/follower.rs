@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use super::event::{Event, Run};
 use super::layout::Call;
-use super::registers::{Registers, flag_bits};
+use super::registers::{Loaded, Registers, flag_bits};
 use super::{Answer, unpredictable};
 use crate::context::Context;
 use crate::memory::{PAGE, user};
@@ -234,7 +234,8 @@ impl Follower {
         let flags = flag_bits(block.flags_live_before(end) & !self.undefined) | DIRECTION;
         let count = end.saturating_sub(begin) as u64;
         self.position = stop;
-        let run = Run { block: block.address, count, stop, flags, fault };
+        let loaded = block.instructions().get(end).and_then(Loaded::by);
+        let run = Run { block: block.address, count, stop, flags, fault, loaded };
         self.send(&Event::Run(run, Registers::of(context, stop)))
     }
 }

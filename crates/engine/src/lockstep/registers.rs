@@ -1,6 +1,6 @@
 //! Registers of the application, as the engine has them and as the processor has them.
 
-use iced_x86::RflagsBits;
+use iced_x86::{Instruction, OpKind, RflagsBits};
 
 use super::vectors::Vectors;
 use crate::context::Context;
@@ -38,6 +38,60 @@ const FLAGS: [(u64, u32, &str); 7] = [
 /// The processor's bits for flags in iced's form.
 pub(super) fn flag_bits(flags: u32) -> u64 {
     FLAGS.iter().filter(|(_, iced, _)| flags & iced != 0).fold(0, |bits, flag| bits | flag.0)
+}
+
+/// The register that an instruction loads, by its hardware number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loaded {
+    /// A general register.
+    General(u8),
+    /// A vector register.
+    Vector(u8),
+}
+
+impl Loaded {
+    /// What an instruction with a memory operand loads.
+    pub(super) fn by(instruction: &Instruction) -> Option<Loaded> {
+        if instruction.op0_kind() != OpKind::Register || instruction.op1_kind() != OpKind::Memory {
+            return None;
+        }
+        let register = instruction.op0_register();
+        let number = register.full_register().number() as u8;
+        if register.is_gpr() {
+            Some(Loaded::General(number))
+        } else {
+            register.is_vector_register().then_some(Loaded::Vector(number))
+        }
+    }
+
+    /// The form in a message: 0 is none.
+    pub(super) fn to_word(loaded: Option<Loaded>) -> u64 {
+        match loaded {
+            None => 0,
+            Some(Loaded::General(number)) => 0x100 | u64::from(number),
+            Some(Loaded::Vector(number)) => 0x200 | u64::from(number),
+        }
+    }
+
+    pub(super) fn from_word(word: u64) -> Option<Loaded> {
+        let number = word as u8;
+        match word >> 8 {
+            1 => Some(Loaded::General(number)),
+            2 => Some(Loaded::Vector(number)),
+            _ => None,
+        }
+    }
+
+    /// Whether a register of this name is (a part of) it.
+    fn has_name(self, name: &str) -> bool {
+        match self {
+            Loaded::General(number) => NAMES.get(usize::from(number)) == Some(&name),
+            Loaded::Vector(number) => {
+                let name = name.split(' ').next().unwrap_or_default();
+                ["xmm", "ymm", "zmm"].iter().any(|kind| name.strip_prefix(kind) == Some(&number.to_string()))
+            }
+        }
+    }
 }
 
 /// A register with two values.
@@ -81,8 +135,8 @@ impl Registers {
         number.map_or_else(String::new, |number| format!("{:#018x}", self.general[number]))
     }
 
-    /// What is not the same as `engine` has it, of the flags only those in `flags`.
-    pub(super) fn differences(&self, engine: &Registers, flags: u64) -> Vec<Difference> {
+    /// What is not the same as `engine` has it, of the flags only those in `flags`, without the register `loaded`.
+    pub(super) fn differences(&self, engine: &Registers, flags: u64, loaded: Option<Loaded>) -> Vec<Difference> {
         let mut found = Vec::new();
         let names = NAMES.into_iter().chain(["rip", "rflags", "fs base", "gs base"]);
         for ((name, native), engine) in names.zip(self.words()).zip(engine.words()) {
@@ -99,6 +153,7 @@ impl Registers {
             native: hexadecimal(native),
             engine: hexadecimal(engine),
         }));
+        found.retain(|difference| !loaded.is_some_and(|loaded| loaded.has_name(&difference.register)));
         found
     }
 }
@@ -134,8 +189,8 @@ mod tests {
         let zero = flag_bits(RflagsBits::ZF);
         let one = Registers { rflags: carry | 0x202, ..registers() };
         let other = Registers { rflags: zero | 0x246, ..registers() };
-        assert_eq!(one.differences(&other, 0), []);
-        let [difference] = &one.differences(&other, carry)[..] else { panic!("one difference") };
+        assert_eq!(one.differences(&other, 0, None), []);
+        let [difference] = &one.differences(&other, carry, None)[..] else { panic!("one difference") };
         assert_eq!((difference.native.as_str(), difference.engine.as_str()), ("CF", "none"));
     }
 
@@ -144,7 +199,17 @@ mod tests {
         let mut other = registers();
         other.general[15] = 0;
         other.rip = 0;
-        let names: Vec<_> = registers().differences(&other, u64::MAX).into_iter().map(|it| it.register).collect();
+        let names: Vec<_> = registers().differences(&other, u64::MAX, None).into_iter().map(|it| it.register).collect();
         assert_eq!(names, ["r15", "rip"]);
+    }
+
+    #[test]
+    fn a_register_that_is_about_to_be_loaded_is_not_compared() {
+        let mut other = registers();
+        other.general[3] ^= 1;
+        let found = |loaded| registers().differences(&other, 0, Some(loaded)).len();
+        assert_eq!((found(Loaded::General(3)), found(Loaded::General(4)), found(Loaded::Vector(3))), (0, 1, 1));
+        assert!(Loaded::Vector(3).has_name("xmm3") && Loaded::Vector(3).has_name("ymm3 high"));
+        assert!(!Loaded::Vector(3).has_name("xmm13") && !Loaded::Vector(3).has_name("k3"));
     }
 }

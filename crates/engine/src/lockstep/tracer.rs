@@ -219,7 +219,7 @@ impl Tracer {
             stop = self.repeat_string(&run, engine)?;
         }
         let native = self.native.registers()?;
-        let differences = native.differences(engine, run.flags);
+        let differences = native.differences(engine, run.flags, run.loaded);
         if stop == Stop::There && differences.is_empty() {
             self.last = native;
             return Ok(None);
