@@ -58,7 +58,10 @@ fn cargo(workspace: &Workspace) -> Command {
 /// Runs everything. Returns whether nothing failed.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let started = Instant::now();
-    println!("This installs the system packages that are missing, builds derivgrind, and then runs:");
+    println!(
+        "This installs the system packages that are missing, and PyTorch, TensorFlow and JAX in an environment below target/;"
+    );
+    println!("it builds derivgrind, and then runs:");
     if options.filter.is_none() {
         println!("- checks of format, lints and documentation,");
     }

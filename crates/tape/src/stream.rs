@@ -1,6 +1,6 @@
 //! Streaming a tape's blocks through memory, forwards or from the end, decoded by threads that work ahead of the consumer.
 
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 
 use crate::decode::{Decoder, Flaw, Form, Partials, SLACK};
@@ -119,9 +119,11 @@ impl Loader {
 }
 
 impl Tape {
-    /// How many decoding threads to use by default.
+    /// How many decoding threads to use by default. It is found out once: that reads files, which takes longer than the sweep over a short tape.
     pub(crate) fn default_decoders() -> usize {
-        thread::available_parallelism().map_or(1, |processors| (processors.get() - 1).clamp(1, MOST_DECODERS))
+        static DECODERS: OnceLock<usize> = OnceLock::new();
+        let count = || thread::available_parallelism().map_or(1, |found| (found.get() - 1).clamp(1, MOST_DECODERS));
+        *DECODERS.get_or_init(count)
     }
 
     /// Calls `each` with each block's place and content, in the given direction, until it returns `false`.
