@@ -13,7 +13,6 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("g++", "g++"),
     ("/usr/include/stdio.h", "libc6-dev"),
     ("clang", "clang"),
-    ("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev"),
     ("gfortran", "gfortran"),
     // Libraries whose gradients are tested.
     ("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so", "libopenblas-pthread-dev"),

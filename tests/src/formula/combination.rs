@@ -183,7 +183,7 @@ impl Combination {
             Real::Extended => Arc::new(formulas.iter().filter(|formula| formula.extended).cloned().collect()),
             _ => Arc::clone(formulas),
         };
-        let options: &[&str] = if language == Language::Fortran { &[] } else { &["-fopenmp", "-pthread"] };
+        let options: &[&str] = if language == Language::Fortran { &[] } else { &["-fopenmp", "-pthread", "-latomic"] };
         Arc::new(Self {
             language,
             compiler,
