@@ -77,6 +77,7 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("/usr/lib/python3/dist-packages/torch", "python3-torch"),
     ("/usr/lib/python3.11/ensurepip", "python3-venv"),
     ("/usr/lib/python3/dist-packages/scipy", "python3-scipy"),
+    ("/usr/lib/python3/dist-packages/mpmath", "python3-mpmath"),
     ("/usr/lib/python3.11/test/test_math.py", "libpython3.11-testsuite"),
     ("/usr/lib/python3/dist-packages/pytest", "python3-pytest"),
     ("/usr/lib/python3/dist-packages/hypothesis", "python3-hypothesis"),

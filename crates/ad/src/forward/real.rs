@@ -327,7 +327,8 @@ impl Group {
         vector.update(Op::Add, T, root);
         // In a register of its own: there are four.
         vector.zero(A);
-        let dot = vector.dot(self.a, B);
+        vector.load_dot(B, self.a);
+        let dot = vector.source(B);
         vector.update(Op::Add, A, dot);
         vector.release(B);
         divide(vector, A, B, &[(V, value), (T, root)]);
