@@ -258,11 +258,11 @@ fn wheel() -> Outcome {
     let mut command = process::command(environment.join("bin/python"), scratch.path());
     command.arg(script).env("PYTHONPATH", root().join("tests/python"));
     passed(process::run_with(&mut command, &[], LIMIT)?)?;
-    let config = process::run(
-        process::command(environment.join("bin/derivgrind"), scratch.path()).args(["config", "--incdir"]),
-    )?;
-    let directory = config.successful("derivgrind config")?.text();
-    let header = Path::new(directory.trim()).join("derivgrind.h");
-    header.is_file().then_some(()).with_context(|| format!("no {}", header.display()))?;
+    for (option, file) in [("--incdir", "derivgrind.h"), ("--pythondir", "derivgrind_torch/__init__.py")] {
+        let mut command = process::command(environment.join("bin/derivgrind"), scratch.path());
+        let config = process::run(command.args(["config", option]))?.successful("derivgrind config")?;
+        let path = Path::new(config.text().trim()).join(file);
+        path.is_file().then_some(()).with_context(|| format!("no {}", path.display()))?;
+    }
     Ok(())
 }

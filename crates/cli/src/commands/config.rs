@@ -81,12 +81,20 @@ pub fn config(what: &Config) -> Outcome {
     } else if what.libdir {
         libraries(Architecture::Amd64, &commands)?.display().to_string()
     } else if what.pythondir {
-        PYTHON.directory(&commands)?.display().to_string()
+        python(&commands)?.display().to_string()
     } else {
         commands.display().to_string()
     };
     println!("{line}");
     Ok(0)
+}
+
+/// Directory of the Python modules. In a wheel the commands lie inside the package, two levels below.
+fn python(commands: &Path) -> Result<PathBuf, Failure> {
+    match commands.ancestors().nth(2).filter(|directory| directory.join(PYTHON.file).is_file()) {
+        Some(directory) => Ok(directory.to_owned()),
+        None => PYTHON.directory(commands),
+    }
 }
 
 /// Directory of the headers.
