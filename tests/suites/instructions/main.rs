@@ -4,6 +4,7 @@
 mod cases;
 mod check;
 mod client;
+mod coverage;
 mod natively;
 mod places;
 mod reference;
@@ -48,6 +49,12 @@ fn main() -> ExitCode {
         for (name, mode) in [("recording", Mode::Recording), ("forward", Mode::Forward)] {
             suite.case(format!("{name}/{}", class.name()), move || conforms(class, mode));
         }
+    }
+    for &library in coverage::LIBRARIES {
+        suite.case(format!("emitted/{library}"), move || coverage::library(library));
+    }
+    for processors in coverage::processors() {
+        suite.case(format!("emitted/{processors}"), move || coverage::programs(processors));
     }
     suite.run()
 }
