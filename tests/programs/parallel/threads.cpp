@@ -94,6 +94,37 @@ double with_negations() {
     return sum;
 }
 
+double with_overtaking() {
+    // Between a load and the exchange another thread adds zero, with a derivative. The program tells by the value whether the exchange has failed.
+    union Bits {
+        double value;
+        unsigned long bits;
+    };
+    double sum = 0, nothing = x[7] - (0.25 + 7 / 64.0);
+    for (double start : {0.0, 1.5}) {
+        if (threads == 0) {
+            sum += start + nothing + x[8] * x[9];
+            continue;
+        }
+        Bits place{start};
+        unsigned long old = __atomic_load_n(&place.bits, __ATOMIC_SEQ_CST);
+        std::thread([&] {
+            Bits more{place.value + nothing};
+            __sync_bool_compare_and_swap(&place.bits, place.bits, more.bits);
+        }).join();
+        for (;;) {
+            Bits next;
+            next.bits = old;
+            next.value += x[8] * x[9];
+            unsigned long seen = __sync_val_compare_and_swap(&place.bits, old, next.bits);
+            if (seen == old) break;
+            old = seen;
+        }
+        sum += place.value;
+    }
+    return sum;
+}
+
 double with_slots() {
     // Values go through slots that are full if they are not zero.
     if (threads == 0) {
@@ -213,6 +244,7 @@ int main(int count, char **arguments) {
     output(with_mutex());
     output(with_atomics());
     output(with_negations());
+    output(with_overtaking());
     output(with_slots());
     output(with_barrier());
     output(with_thread_local());

@@ -5,8 +5,10 @@
 //!
 //! Threads read memory without the lock before they come with a compare-and-exchange, and can have read data and shadow of different values. So the
 //! exchange compares both. If the data agree and the shadows do not, it fails, as if the other thread's update, which is the reason, had changed the
-//! value; the accumulator receives the shadow that belongs to the value, and the program tries again. It is told only once: if the same comparison
-//! comes again, the program did not get its operand from there (a constant, say), and data decide. So they do in a program with one thread.
+//! value, and the program tries again. Many programs look at the accumulator rather than at the flag in order to know whether it has failed. So it
+//! receives another value than the one in memory (see [`neighbour`]); the next exchange fails because of that, and finds the right pair. A comparison
+//! fails only once because of its shadow: if the same one comes again, the program did not get its operand from there (a constant, say), and data
+//! decide. So they do in a program that never had a second thread.
 //!
 //! While everything is passive the instruction is executed as it is, but for exchanges of eight bytes, which can be how a binary64 value is handed
 //! over. Whether another thread has made the memory active meanwhile is seen afterwards, where it matters: if a register has received a value from
@@ -195,7 +197,7 @@ fn before_exchange(context: &mut Context, payload: u64) -> HelperNext {
         return HelperNext::Resume;
     }
     if destination.place.is_memory() {
-        if !comparison.agrees && thread::count() > 1 && fields.atomic.refused != comparison.hash {
+        if !comparison.agrees && thread::several() && fields.atomic.refused != comparison.hash {
             fields.atomic.refused = comparison.hash;
             return refuse(context, &site.what, &site.instruction);
         }
@@ -233,16 +235,29 @@ fn announce(thread: &mut Thread<'_>, memory: Span, address: u64) {
     }
 }
 
-/// The comparison fails because of the shadows: nothing is stored, and the accumulator receives what is in memory.
+/// A number that is not the same as `number`, which has so many bytes, and as near as can be: its own zero with the other sign, or a neighbour. What the
+/// program computes of it is thrown away; nothing of that raises a floating-point exception that its own number would not raise.
+fn neighbour(number: u64, bytes: u16) -> u64 {
+    let sign = 1 << (8 * bytes.clamp(1, 8) - 1);
+    let magnitude = number & (sign - 1);
+    if magnitude == 0 { number ^ sign } else { number ^ 1 }
+}
+
+/// The comparison fails because of the shadows: nothing is stored, and the accumulator receives a neighbour of what is in memory.
 fn refuse(context: &mut Context, exchange: &Exchange, instruction: &Instruction) -> HelperNext {
     // As a comparison of equal operands sets them, but for the one that says so. The wide forms set no others.
     context.rflags &= !ZERO_FLAG;
     if instruction.mnemonic() == Mnemonic::Cmpxchg {
         context.rflags = context.rflags & !STATUS_FLAGS | PARITY_FLAG;
     }
-    for span in exchange.accumulator.into_iter().flatten() {
-        if let (Place::Register(offset), 4) = (span.place, span.bytes) {
-            context.gpr[usize::from(offset / 8)] &= u64::from(u32::MAX);
+    for (half, span) in exchange.accumulator.into_iter().flatten().enumerate() {
+        let Place::Register(offset) = span.place else { continue };
+        let register = &mut context.gpr[usize::from(offset / 8)];
+        if half == 0 {
+            *register = neighbour(*register, span.bytes);
+        }
+        if span.bytes == 4 {
+            *register &= u64::from(u32::MAX);
         }
     }
     let mut thread = Thread::new(context);
@@ -482,5 +497,16 @@ mod tests {
         assert_eq!((narrow(Neg, 1, 0), narrow(Not, 0, 0), narrow(Dec, 0, 0)), (0xffff_ffff, 0xffff_ffff, 0xffff_ffff));
         assert_eq!((wide(Btc, 0, 1 << 63), narrow(Bts, 0, 2), wide(Btr, 6, !2)), (1 << 63, 2, 4));
         assert_eq!((wide(And, 6, 3), wide(Or, 6, 3), wide(Xor, 6, 3)), (2, 7, 5));
+    }
+
+    #[test]
+    fn a_neighbour_is_another_number_nearby() {
+        for number in [0.0, -0.0, 1.5, -2.0, f64::MAX] {
+            let other = f64::from_bits(neighbour(number.to_bits(), 8));
+            assert_ne!(other.to_bits(), number.to_bits());
+            assert!((other - number).abs() <= number.abs() * f64::EPSILON, "{number} {other}");
+        }
+        assert_eq!(neighbour(0, 4), 1 << 31);
+        assert_eq!(f32::from_bits(neighbour(3.5_f32.to_bits().into(), 4) as u32), 3.5_f32.next_up());
     }
 }
