@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use derivgrind_ad::math::{self, Names, Place};
+use derivgrind_tests::suite::skip;
 
 use crate::program::{self, Case};
 use crate::{Plan, scalar};
 
 /// A kind of variant: its letter, bytes of a register of real numbers and of one of integers.
-const SETS: [(&str, usize, usize); 3] = [("b", 16, 16), ("c", 32, 16), ("d", 32, 32)];
+type Set = (&'static str, usize, usize);
+
+/// Those for SSE, AVX and AVX2.
+const SETS: &[Set] = &[("b", 16, 16), ("c", 32, 16), ("d", 32, 32)];
+/// That for AVX-512.
+const AVX512: &[Set] = &[("e", 64, 64)];
 
 /// Functions that compilers call from loops, as C expressions of a and b.
 const LOOPS: [(&str, &str); 12] = [
@@ -30,19 +36,26 @@ const LOOPS: [(&str, &str); 12] = [
 pub fn plans() -> Vec<Plan> {
     let mut plans = Vec::new();
     for (format, bytes, option) in [("double", 8, ""), ("float", 4, "-DSINGLE")] {
-        for (linking, options) in [("dynamic", &["-O1", "-mavx2"][..]), ("static", &["-O1", "-mavx2", "-static"][..])] {
-            let cases = Arc::new(variants(bytes));
+        for (linking, sets, options) in [
+            ("dynamic", SETS, &["-O1", "-mavx2"][..]),
+            ("static", SETS, &["-O1", "-mavx2", "-static"][..]),
+            ("avx512", AVX512, &["-O1", "-mavx512f"][..]),
+        ] {
+            let cases = Arc::new(variants(sets, bytes));
             let own = Arc::clone(&cases);
             plans.push(Plan {
                 name: format!("vector-{format}-{linking}"),
                 narrow: format == "float",
                 cases: cases.iter().map(|case| case.name.clone()).collect(),
                 build: Box::new(move || {
+                    if sets == AVX512 && !is_x86_feature_detected!("avx512f") {
+                        return skip("the processor has no AVX-512");
+                    }
                     let text = program::source("", &own);
                     let mut built = program::build("gcc", "c", &text, &[options, &["-lmvec"]].concat(), option)?;
                     // The binary32 functions' names and numbers of lanes have no counterpart in binary64: their own quotients would be inaccurate.
                     if !option.is_empty() {
-                        let reference = scalar_reference(&own);
+                        let reference = scalar_reference(sets, &own);
                         built = built.with_reference(program::build("gcc", "c", &reference, &["-O1"], "")?);
                     }
                     Ok(built)
@@ -83,7 +96,7 @@ fn loops() -> Vec<Case> {
 
 /// A variant: its symbol's parts.
 struct Variant {
-    set: (&'static str, usize, usize),
+    set: Set,
     lanes: usize,
     reals: usize,
     pointers: usize,
@@ -96,7 +109,7 @@ impl Variant {
     }
 }
 
-fn all_variants(bytes: usize) -> Vec<Variant> {
+fn all_variants(sets: &[Set], bytes: usize) -> Vec<Variant> {
     let mut variants = Vec::new();
     for line in math::GROUPS.iter().flat_map(|group| group.lines) {
         let signature = line.signature;
@@ -110,14 +123,8 @@ fn all_variants(bytes: usize) -> Vec<Variant> {
         let Names::Suffixed(base, "") = line.names else { continue };
         if described {
             let base = if bytes == 4 { format!("{base}f") } else { base.to_owned() };
-            let of = |set: &(&'static str, usize, usize)| Variant {
-                set: *set,
-                lanes: set.1 / bytes,
-                reals,
-                pointers,
-                base: base.clone(),
-            };
-            variants.extend(SETS.iter().map(of));
+            let of = |set: &Set| Variant { set: *set, lanes: set.1 / bytes, reals, pointers, base: base.clone() };
+            variants.extend(sets.iter().map(of));
         }
     }
     let symbols: Vec<String> = variants.iter().map(Variant::symbol).collect();
@@ -127,8 +134,8 @@ fn all_variants(bytes: usize) -> Vec<Variant> {
 }
 
 /// A case of each variant: first all lanes' first arguments, then the second ones.
-fn variants(bytes: usize) -> Vec<Case> {
-    all_variants(bytes).iter().map(|variant| variant_case(variant, bytes)).collect()
+fn variants(sets: &[Set], bytes: usize) -> Vec<Case> {
+    all_variants(sets, bytes).iter().map(|variant| variant_case(variant, bytes)).collect()
 }
 
 fn inputs(variant: &Variant) -> Vec<f64> {
@@ -175,17 +182,19 @@ fn variant_case(variant: &Variant, bytes: usize) -> Case {
     Case { name: symbol, inputs: inputs(variant), outputs: lanes * variant.pointers.max(1), declarations, body }
 }
 
-/// Vectors of 16 and 32 bytes, of real numbers and of pointers.
+/// Vectors of 16, 32 and 64 bytes, of real numbers and of pointers.
 const TYPES: &str = "#ifndef VECTORS\n#define VECTORS
 typedef T V16 __attribute__((vector_size(16)));
 typedef T V32 __attribute__((vector_size(32)));
+typedef T V64 __attribute__((vector_size(64)));
 typedef long P16 __attribute__((vector_size(16)));
 typedef long P32 __attribute__((vector_size(32)));
+typedef long P64 __attribute__((vector_size(64)));
 #endif\n";
 
 /// The binary64 functions lane by lane.
-fn scalar_reference(cases: &[Case]) -> String {
-    let variants = all_variants(4);
+fn scalar_reference(sets: &[Set], cases: &[Case]) -> String {
+    let variants = all_variants(sets, 4);
     let case = |(variant, case): (&Variant, &Case)| {
         let base = variant.base.strip_suffix('f').unwrap_or(&variant.base);
         let lanes = variant.lanes;
