@@ -310,7 +310,7 @@ fn shift_by_bytes(lifter: &mut Lifter<'_>, shift: Shift, target: Span, source: S
     lifter.assign(target.place, &zero_extended(bytes, until));
 }
 
-/// `lea`: a sum of registers, or a move of one.
+/// `lea`: a sum of registers, which compilers use to add to exponents as well, or a move of one.
 pub(super) fn load_address(lifter: &mut Lifter<'_>) {
     let instruction = lifter.instruction;
     let Some(target) = lifter.operand(0) else { return };
@@ -324,11 +324,19 @@ pub(super) fn load_address(lifter: &mut Lifter<'_>) {
         }
         (None, None) => lifter.assign(target.place, &vec![Byte::Zero; usize::from(until)]),
         _ => {
-            for register in [base, index].into_iter().flatten() {
-                let stack = Place::Register(shadow::general(Register::RSP.number() as u16));
-                if register.place != stack {
-                    lifter.push(Effect::Lost { source: register });
+            let stack = Place::Register(shadow::general(Register::RSP.number() as u16));
+            let registers = [base, index].into_iter().flatten().filter(|register| register.place != stack);
+            if matches!(width, 4 | 8) {
+                let operands: Vec<_> = registers
+                    .filter(|register| register.bytes >= width)
+                    .map(|register| BitOperand::Span(register.part(0, width)))
+                    .collect();
+                if !operands.is_empty() {
+                    trick(lifter, BitOperation::Other, target, &operands);
+                    return;
                 }
+            } else {
+                registers.for_each(|source| lifter.push(Effect::Lost { source }));
             }
             lifter.assign(target.place, &vec![Byte::Zero; usize::from(until)]);
         }
