@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use derivgrind_tests::numbers::{SplitMix64, close, dot, magnitude};
 use derivgrind_tests::recording::{self, Recording};
 use derivgrind_tests::suite::{Outcome, Suite, fail};
-use derivgrind_tests::{compiler, full, process, root};
+use derivgrind_tests::{compiler, derivgrind, full, process, root};
 
 /// Random directions of the sweeps.
 const DIRECTIONS: u64 = 5;
@@ -32,7 +32,18 @@ fn main() -> ExitCode {
             }
         }
     }
+    suite.case("check", against_difference_quotients);
     suite.run()
+}
+
+/// `derivgrind check` finds nothing wrong.
+fn against_difference_quotients() -> Outcome {
+    let scratch = compiler::scratch("burgers")?;
+    let program = scratch.path().join("burgers");
+    compiler::compile("g++", &root().join("benches/programs/burgers.cpp"), &program, &["-O3", "-std=c++14"])?;
+    let mut command = process::command(derivgrind(), scratch.path());
+    let finished = process::run(command.args(["check", "--"]).arg(&program).args(["20", "10"]))?;
+    if finished.status.success() { Ok(()) } else { fail(format!("{finished}")) }
 }
 
 fn check(compiler: &str, level: &str, points: usize, steps: usize) -> Outcome {

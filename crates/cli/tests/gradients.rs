@@ -335,6 +335,39 @@ fn a_wrong_derivative_is_found() {
     assert!(ended.stdout.contains("DIFFERS"), "{ended:?}");
 }
 
+/// The test hook makes one rule wrong, in recording and in forward mode alike.
+#[test]
+fn a_wrong_rule_is_found() {
+    let program = Program::new(
+        "double x = 1.5, y = 2.5, z; DG_INPUTF(x); DG_INPUTF(y); z = x / y + x * y; DG_OUTPUTF(z); return 0;",
+    );
+    let wrong = |rule: &str, options: &[&str]| {
+        let mut command = Command::new(DERIVGRIND);
+        command.env("DERIVGRIND_WRONG_RULE", rule).args(options).arg("--").arg(program.path());
+        ended(command.output().unwrap())
+    };
+    wrong("div:mul", &["check"]).says(1, &["2 DIFFER"]);
+    wrong("sqrt:negate", &["check"]).says(0, &["2 of 2 derivatives agree"]);
+    wrong("div:pow", &["check"]).says(0, &["ignored", "2 of 2 derivatives agree"]);
+
+    let right = program.grad(&["--mode=record"]).stdout;
+    assert_eq!(program.grad(&["--mode=forward"]).stdout, right);
+    let recorded = wrong("div:mul", &["grad", "--mode=record"]);
+    assert_ne!(recorded.stdout, right);
+    assert_eq!(wrong("div:mul", &["grad", "--mode=forward"]).stdout, recorded.stdout);
+}
+
+#[test]
+fn the_demonstration_s_program_passes_the_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let [manifest, program] = [Path::new(env!("CARGO_MANIFEST_DIR")), &directory.path().join("demo")];
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-O2", "-o"]).arg(program).arg(manifest.join("src/commands/demo.c")).arg("-I");
+    assert!(compiler.arg(manifest.join("../client/include")).arg("-lm").status().unwrap().success());
+    let ended = run(DERIVGRIND, &["check", "--", program.to_str().unwrap()]);
+    assert!(ended.code == Some(0) && ended.stderr.contains("4 of 4 derivatives agree"), "{ended:?}");
+}
+
 #[test]
 fn a_kink_is_no_error() {
     let program = Program::new("double x = 0, y; DG_INPUTF(x); y = fabs(x); DG_OUTPUTF(y); return 0;");

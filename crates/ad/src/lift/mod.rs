@@ -14,6 +14,7 @@ mod integers;
 mod masks;
 mod moves;
 mod shuffles;
+mod wrong_rule;
 mod x87;
 
 use std::sync::OnceLock;
@@ -114,6 +115,7 @@ pub fn lift_for(instructions: &[Instruction], vector_bytes: u16) -> Ir {
         };
         lifter.lift();
     }
+    wrong_rule::apply(&mut ir);
     ir
 }
 
