@@ -2,7 +2,8 @@
 //! `rint`. It is a step function: the derivative of the first addition is taken for 0, not 1.
 //!
 //! Constants are told from other numbers by their bits, and only if they are too large for anything else: at least 2^36 in binary64,
-//! 2^16 in binary32.
+//! 2^16 in binary32. Exponential functions of Intel's vector library (which NumPy contains) add a small whole number to the constant, in
+//! binary64: the bias of an exponent, above the index into a table.
 
 use crate::ir::{Format, Place, RealOperation};
 use crate::shadow;
@@ -20,6 +21,8 @@ pub(crate) struct Pattern {
     pub first_exponent: u64,
     /// How many exponent fields follow it.
     pub further_exponents: u64,
+    /// Low bits of the mantissa of the others that may be set.
+    pub bias: u64,
 }
 
 /// The pattern of a format.
@@ -31,10 +34,16 @@ pub(crate) const fn pattern(format: Format) -> Pattern {
             plain: 0x4330_0000_0000_0000,
             first_exponent: 1023 + 36,
             further_exponents: 18,
+            bias: 0xfff0,
         },
-        Format::Binary32 => {
-            Pattern { bits: 32, exponent_bits: 8, plain: 0x4b00_0000, first_exponent: 127 + 16, further_exponents: 9 }
-        }
+        Format::Binary32 => Pattern {
+            bits: 32,
+            exponent_bits: 8,
+            plain: 0x4b00_0000,
+            first_exponent: 127 + 16,
+            further_exponents: 9,
+            bias: 0,
+        },
     }
 }
 
@@ -56,7 +65,7 @@ impl Pattern {
     /// Whether a number with these bits is a rounding constant.
     pub fn matches(&self, bits: u64) -> bool {
         let magnitude = bits & self.magnitude();
-        let mantissa = magnitude & ((1 << self.mantissa_bits()) - 1);
+        let mantissa = magnitude & ((1 << self.mantissa_bits()) - 1) & !self.bias;
         let exponent = magnitude >> self.mantissa_bits();
         let exponents = self.first_exponent..=self.first_exponent + self.further_exponents;
         magnitude == self.plain || mantissa == 1 << (self.mantissa_bits() - 1) && exponents.contains(&exponent)
@@ -89,6 +98,8 @@ mod tests {
             assert!(matches(value), "{value}");
             assert!(value.abs().to_bits() >= wide.threshold());
         }
+        // 1.5·2^48 with the bias of an exponent above four bits.
+        assert!(wide.matches(0x42f8_0000_0000_3ff0) && !wide.matches(0x42f8_0000_0001_3ff0));
         for value in [0.0, 3.0, 1.5 * 1024.0, 1099511627776.0, 6755399441055745.0, f64::INFINITY, f64::NAN, 1.5e300] {
             assert!(!matches(value), "{value}");
         }

@@ -57,7 +57,11 @@ fn emit_comparison(emitter: &mut Emitter<'_>, format: Format, value: Register, s
     asm.constant(spare, pattern.plain << to_top);
     asm.push2(Code::Cmp_r64_rm64, value, spare);
     asm.jump_if(Condition::Equal, constant);
-    // A factor of 1.5: of the mantissa's bits only the first is set.
+    // A factor of 1.5: of the mantissa's bits, other than those of a bias, only the first is set.
+    if pattern.bias != 0 {
+        let mask = Instruction::with2(Code::And_rm64_imm32, value, !(pattern.bias << to_top) as i32);
+        asm.push(&mask.expect("and takes a register and a constant"));
+    }
     asm.push2(Code::Mov_r64_rm64, spare, value);
     asm.push(&shift(Code::Shl_rm64_imm8, spare, pattern.exponent_bits));
     asm.push2(Code::Add_r64_rm64, spare, spare);
