@@ -88,25 +88,20 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     compile(workspace, options, &bench.program)?;
 
     let tape = scratch.path().join("tape");
-    let (mut native, mut null, mut forward, mut recording, mut reverse) =
-        <(Phase, Phase, Phase, Phase, Phase)>::default();
-    let (seeds, results) = (scratch.path().join("seeds"), scratch.path().join("results"));
+    let (mut native, mut null, mut forward, mut forward_four, mut recording, mut reverse) =
+        <(Phase, Phase, Phase, Phase, Phase, Phase)>::default();
+    let (seeds, seeds_four) = (scratch.path().join("seeds"), scratch.path().join("seeds-four"));
+    let results = scratch.path().join("results");
     // Every input has a dot value, so that everything is active.
-    std::fs::write(&seeds, "1\n".repeat(2 * options.points.pow(2))).context("cannot write the seeds")?;
+    for (path, line) in [(&seeds, "1\n"), (&seeds_four, "1 2 3 4\n")] {
+        std::fs::write(path, line.repeat(2 * options.points.pow(2))).context("cannot write the seeds")?;
+    }
     let mut tape_bytes = 0;
     for _ in 0..options.repetitions {
         bench.solve(&mut native, Command::new(&bench.program))?;
         bench.solve(&mut null, bench.tool(&["run".as_ref(), "--".as_ref(), bench.program.as_ref()]))?;
-        let followed: [&std::ffi::OsStr; 7] = [
-            "forward".as_ref(),
-            "--seeds".as_ref(),
-            seeds.as_ref(),
-            "--results".as_ref(),
-            results.as_ref(),
-            "--".as_ref(),
-            bench.program.as_ref(),
-        ];
-        bench.solve(&mut forward, bench.tool(&followed))?;
+        bench.follow(&mut forward, "1", &seeds, &results)?;
+        bench.follow(&mut forward_four, "4", &seeds_four, &results)?;
         remove_tape(&tape)?;
         bench.solve(
             &mut recording,
@@ -123,6 +118,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             ("native", &native),
             ("null tool", &null),
             ("forward mode", &forward),
+            ("4 directions", &forward_four),
             ("recording", &recording),
             ("reverse sweep", &reverse),
         ],
@@ -136,6 +132,13 @@ impl Bench<'_> {
         let mut command = Command::new(&self.derivgrind);
         command.arg("--quiet").args(arguments);
         command
+    }
+
+    /// Runs the solver in forward mode with so many directions.
+    fn follow(&self, phase: &mut Phase, directions: &str, seeds: &Path, results: &Path) -> Result<()> {
+        let mut command = self.tool(&["forward".as_ref(), "--directions".as_ref(), directions.as_ref()]);
+        command.arg("--seeds").arg(seeds).arg("--results").arg(results).arg("--").arg(&self.program);
+        self.solve(phase, command)
     }
 
     /// Runs the solver once and adds its cost to `phase`.
