@@ -55,6 +55,23 @@ pub struct Derivgrind {
     pub debugging: Debugging,
 }
 
+impl Derivgrind {
+    /// An option that stands before a command, which would not see it.
+    pub fn misplaced(&self) -> Option<&'static str> {
+        let Debugging { trace, bisect, lockstep, no_avx512 } = &self.debugging;
+        let options = [
+            ("--record", self.record.is_some()),
+            ("--directions", self.directions.is_some()),
+            ("--trace", trace.is_some()),
+            ("--bisect", bisect.is_some()),
+            ("--lockstep", *lockstep),
+            ("--no-avx512", *no_avx512),
+        ];
+        let given = options.into_iter().find(|(_, given)| *given);
+        given.filter(|_| self.command.is_some()).map(|(option, _)| option)
+    }
+}
+
 /// The commands of `derivgrind`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -385,6 +402,16 @@ mod tests {
         Derivgrind::command().debug_assert();
         DerivgrindConfig::command().debug_assert();
         TapeEvaluation::command().debug_assert();
+    }
+
+    #[test]
+    fn options_before_a_command_are_not_dropped() {
+        assert_eq!(parse("derivgrind --no-avx512 forward -- x").misplaced(), Some("--no-avx512"));
+        assert_eq!(parse("derivgrind --bisect 3 run -- x").misplaced(), Some("--bisect"));
+        assert_eq!(parse("derivgrind --directions 2 grad -- x").misplaced(), Some("--directions"));
+        assert_eq!(parse("derivgrind --quiet --strict record d -- x").misplaced(), None);
+        assert_eq!(parse("derivgrind forward --no-avx512 -- x").misplaced(), None);
+        assert_eq!(parse("derivgrind --no-avx512 x forward").misplaced(), None);
     }
 
     #[test]

@@ -29,10 +29,12 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
     let quiet = line.quiet;
     let reporting = |own: Strictness| Reporting { quiet, strict: own.strict || line.strictness.strict };
     let plain = reporting(Strictness::default());
-    if line.directions.is_some() && line.command.is_some() {
+    if let Some(option) = line.misplaced() {
         return Err(Failure::new(
             Exit::Usage,
-            "`--directions` stands behind the command: `derivgrind forward --directions=N -- PROGRAM`",
+            format!(
+                "`{option}` stands behind the command, if it has that option: `derivgrind forward {option} ... -- PROGRAM`"
+            ),
         ));
     }
     match line.command {
