@@ -18,7 +18,7 @@ use derivgrind_tests::numbers::SplitMix64;
 use derivgrind_tests::suite::Obstacle;
 use derivgrind_tests::{compiler, process};
 
-use crate::Case;
+use crate::{Case, snapshot};
 
 pub fn cases() -> Vec<Case> {
     [
@@ -112,7 +112,7 @@ fn large_file_and(script: &'static str) -> impl Fn(&Path) -> Result<(), Obstacle
     in_turn(large_file, shell(script))
 }
 
-/// One preparation after the other.
+/// One preparation after the other. Archives that the second one makes hold the times of the files that the first one has written.
 fn in_turn<A, B>(first: A, second: B) -> impl Fn(&Path) -> Result<(), Obstacle> + Send + Sync
 where
     A: Fn(&Path) -> Result<(), Obstacle> + Send + Sync,
@@ -120,6 +120,7 @@ where
 {
     move |directory| {
         first(directory)?;
+        snapshot::set_times(directory)?;
         second(directory)
     }
 }
