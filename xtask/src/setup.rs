@@ -24,6 +24,13 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("/usr/include/nlopt.h", "libnlopt-dev"),
     ("/usr/include/cvode/cvode.h", "libsundials-dev"),
     ("/usr/include/zlib.h", "zlib1g-dev"),
+    ("/usr/include/lz4.h", "liblz4-dev"),
+    ("/usr/include/zstd.h", "libzstd-dev"),
+    ("/usr/include/lzma.h", "liblzma-dev"),
+    ("/usr/include/bzlib.h", "libbz2-dev"),
+    ("/usr/include/brotli/encode.h", "libbrotli-dev"),
+    ("/usr/include/snappy-c.h", "libsnappy-dev"),
+    ("/usr/include/lzo/lzo1x.h", "liblzo2-dev"),
     // OpenMP with clang.
     ("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev"),
     ("make", "make"),

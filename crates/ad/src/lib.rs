@@ -3,6 +3,7 @@
 pub mod analysis;
 mod arrays;
 pub mod bit_tricks;
+pub mod compression;
 pub mod declared;
 pub mod forward;
 pub mod instrument;

@@ -47,11 +47,16 @@ struct Compiled {
 
 impl Compiled {
     fn new(source: &str, options: &[&str]) -> Compiled {
+        Compiled::with_libraries(source, options, &[])
+    }
+
+    fn with_libraries(source: &str, options: &[&str], libraries: &[&str]) -> Compiled {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("p.c"), source).unwrap();
         let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/include");
         let mut command = Command::new("cc");
         command.current_dir(directory.path()).arg("-I").arg(include).args(options).args(["-o", "p", "p.c"]);
+        command.args(libraries);
         assert!(command.status().unwrap().success());
         Compiled { directory }
     }
@@ -141,6 +146,34 @@ int main(void) {
     program.derivgrind("grad --mode=forward -- P").says(0, &["active values met 1 operation"]);
     assert_eq!(program.derivgrind("grad --strict --mode=forward -- P").code, Some(3));
     program.derivgrind("check --strict -- P").says(3, &["active values met 1 operation"]);
+}
+
+/// No instruction tells that bytes of several numbers come together: the call is counted.
+#[test]
+fn compressed_data_is_told() {
+    const PACKED: &str = r#"#include <derivgrind.h>
+#include <lz4.h>
+#include <string.h>
+int main(void) {
+  double x = 1.5, y, numbers[8] = {0}, other[8] = {0}; char packed[256]; int size;
+  DG_INPUTF(x);
+  LZ4_compress_default((char *)other, packed, sizeof other, sizeof packed);
+  numbers[3] = x;
+  size = LZ4_compress_default((char *)numbers, packed, sizeof numbers, sizeof packed);
+  if (LZ4_decompress_safe(packed, (char *)numbers, size, sizeof numbers) < 0 || numbers[3] != x) return 2;
+  y = numbers[3];
+  DG_OUTPUTF(y);
+  return 0;
+}
+"#;
+    for (options, place) in [(["-O1", "-llz4"], "in LZ4_compress_default of liblz4"), (["-static", "-llz4"], "of p ")] {
+        // Libraries stand behind the source.
+        let program = Compiled::with_libraries(PACKED, &options[..1], &options[1..]);
+        for line in ["record D -- P", "grad --mode=forward -- P"] {
+            program.derivgrind(line).says(0, &["active values met 1 operation", "1 time: call that compresses", place]);
+        }
+        assert_eq!(program.derivgrind("record --strict D -- P").code, Some(3));
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! # Whose functions are meant
 //! A tool asks for names such as `log` and `exp`, and means the C library's. A user's function of that name must not be taken for it:
 //! wrong derivatives without a message would follow. So a name counts only
-//! - in a shared object that is part of a C or math library by its `DT_SONAME` (its file name if it has none): see [`LIBRARIES`];
-//! - in an executable, for statically linked copies, under stricter rules since all names lie in one pot there. glibc defines each of
+//! - in a shared object that is part of a C, math or compression library by its `DT_SONAME` (its file name if it has none): see [`LIBRARIES`];
+//! - in an executable, if the tool says that it is [unmistakable](WantedFunction::unmistakable); other names for statically linked copies, under stricter rules since all names lie in one pot there. glibc defines each of
 //!   its functions as a weak alias of a reserved name (`log` of `__log`, `scalbn` of `__ldexp`), with a reserved name, or as IFUNC; that is what is
 //!   asked for. The variants for vectors that its vector library builds from such an IFUNC count as well. Only
 //!   a static executable that was not linked with glibc's start files (musl has no such second names) is taken at its word.
@@ -20,13 +20,31 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use crate::FunctionId;
 use crate::symbols::{Elf, ExecutableSegment, Function, Identity, Kind, SymbolError};
+use crate::{FunctionId, WantedFunction};
 
-/// Beginnings of the names of shared objects whose exported functions are trusted to be the C library's: glibc and musl (whose loader
-/// is the C library), the vector library, Intel's, AMD's and Julia's math libraries, gcc's for Fortran.
-pub const LIBRARIES: [&str; 10] =
-    ["libm.", "libm-", "libc.", "libc-", "ld-musl-", "libmvec.", "libimf.", "libalm.", "libopenlibm.", "libgfortran."];
+/// Beginnings of the names of shared objects whose exported functions are trusted to be those that a tool means. The C library's: glibc and musl (whose
+/// loader is the C library), the vector library, Intel's, AMD's and Julia's math libraries, gcc's for Fortran; and libraries that compress data.
+pub const LIBRARIES: [&str; 18] = [
+    "libm.",
+    "libm-",
+    "libc.",
+    "libc-",
+    "ld-musl-",
+    "libmvec.",
+    "libimf.",
+    "libalm.",
+    "libopenlibm.",
+    "libgfortran.",
+    "libz.",
+    "liblz4.",
+    "libzstd.",
+    "liblzma.",
+    "libbz2.",
+    "libbrotlienc.",
+    "libsnappy.",
+    "liblzo2.",
+];
 
 const PAGE: u64 = 4096;
 
@@ -100,13 +118,9 @@ pub(crate) fn lock_for_fork() -> impl Sized {
 /// A file that is not ELF (a JIT compiler's), that cannot be read or is damaged has no functions; that is no error.
 pub fn object_mapped(path: &Path, mapped_at: u64, file_offset: u64, length: u64) {
     let tool = crate::tool();
-    let Ok((functions, identity)) = wanted_functions(path, |name| tool.wanted_function(name).is_some()) else {
+    let Ok((functions, identity)) = wanted_functions(path, |name| tool.wanted_function(name)) else {
         return;
     };
-    let functions: Vec<_> = functions
-        .into_iter()
-        .filter_map(|function| tool.wanted_function(&function.name).map(|id| (function, id)))
-        .collect();
     if functions.is_empty() {
         return;
     }
@@ -133,22 +147,31 @@ pub fn resolved(function: FunctionId, implementation: u64) {
     }
 }
 
-/// The functions of the file that `wants` accepts and whose name can be trusted.
-fn wanted_functions(path: &Path, wants: impl Fn(&str) -> bool) -> Result<(Vec<Function>, Identity), SymbolError> {
+/// The functions of the file that `wanted` knows and whose name can be trusted.
+fn wanted_functions(
+    path: &Path,
+    wanted: impl Fn(&str) -> Option<WantedFunction>,
+) -> Result<(Vec<(Function, FunctionId)>, Identity), SymbolError> {
     let elf = Elf::open(path)?;
     let identity = elf.identity()?;
+    let wants = |name: &str, _| wanted(name).is_some();
     let functions = match identity.kind {
-        Kind::SharedObject if is_trusted_library(path, &identity) => elf.functions(false, |name, _| wants(name))?,
+        Kind::SharedObject if is_trusted_library(path, &identity) => elf.functions(false, wants)?,
         Kind::SharedObject => Vec::new(),
-        Kind::StaticExecutable if !identity.glibc_start_files => elf.functions(true, |name, _| wants(name))?,
+        Kind::StaticExecutable if !identity.glibc_start_files => elf.functions(true, wants)?,
         Kind::StaticExecutable | Kind::DynamicExecutable => {
-            let candidates = elf.functions(true, |name, _| wants(name))?;
+            let is_unmistakable =
+                |function: &Function| wanted(&function.name).is_some_and(|function| function.unmistakable);
+            let (mut functions, candidates): (Vec<_>, Vec<_>) =
+                elf.functions(true, wants)?.into_iter().partition(is_unmistakable);
             let addresses: HashSet<u64> = candidates.iter().map(|function| function.address).collect();
             let reserved = elf.functions(true, |name, at| name.starts_with("__") && addresses.contains(&at))?;
-            from_glibc(candidates, &reserved)
+            functions.extend(from_glibc(candidates, &reserved));
+            functions
         }
     };
-    Ok((functions, identity))
+    let with_id = |function: Function| wanted(&function.name).map(|WantedFunction { id, .. }| (function, id));
+    Ok((functions.into_iter().filter_map(with_id).collect(), identity))
 }
 
 fn is_trusted_library(path: &Path, identity: &Identity) -> bool {
@@ -204,8 +227,10 @@ mod tests {
         Function { name: name.into(), address, size: 16, is_ifunc, is_weak: true }
     }
 
-    fn wants(name: &str) -> bool {
-        ["log", "log1p", "exp", "scalbn", "sin"].contains(&name)
+    /// The C library's functions, and one whose name says whose it is.
+    fn wants(name: &str) -> Option<WantedFunction> {
+        let id = FunctionId(["log", "log1p", "exp", "scalbn", "sin", "LZ4_compress"].iter().position(|&n| n == name)?);
+        Some(WantedFunction { id, unmistakable: name == "LZ4_compress" })
     }
 
     #[test]
@@ -295,11 +320,12 @@ mod tests {
         std::fs::write(
             &source,
             "#include <stdio.h>\n double exp(double); double sin(double); double scalbn(double, int); double log1p(double); void log(const char *s) { puts(s); }\n\
-             int main(int c, char **v) { log(v[0]); printf(\"%g %g %g\\n\", exp(c), sin(c), scalbn(log1p(c), c)); return 0; }\n",
+             int LZ4_compress(int n) { return n; }\n\
+             int main(int c, char **v) { log(v[0]); c = LZ4_compress(c); printf(\"%g %g %g\\n\", exp(c), sin(c), scalbn(log1p(c), c)); return 0; }\n",
         )
         .unwrap();
-        const EXPECTED: &[&str] = &["exp", "log1p", "scalbn", "sin"];
-        for (option, expected) in [("-static", EXPECTED), ("-static-pie", EXPECTED), ("-pie", &[])] {
+        const EXPECTED: &[&str] = &["LZ4_compress", "exp", "log1p", "scalbn", "sin"];
+        for (option, expected) in [("-static", EXPECTED), ("-static-pie", EXPECTED), ("-pie", &EXPECTED[..1])] {
             let program = directory.join(format!("program{option}"));
             let status = std::process::Command::new("cc")
                 .args([option, "-fno-builtin", "-w", "-o"])
@@ -309,7 +335,7 @@ mod tests {
                 .unwrap();
             assert!(status.success(), "cc {option}");
             let (functions, _) = wanted_functions(&program, wants).unwrap();
-            let mut names: Vec<_> = functions.iter().map(|f| f.name.as_str()).collect();
+            let mut names: Vec<_> = functions.iter().map(|(f, _)| f.name.as_str()).collect();
             names.sort_unstable();
             assert_eq!(names, expected, "{option}");
         }

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 pub use context::Context;
-pub use tool::{FunctionId, SignalFrame, Tool, Version};
+pub use tool::{FunctionId, SignalFrame, Tool, Version, WantedFunction};
 pub use translate::NullTool;
 
 /// How a program is run.

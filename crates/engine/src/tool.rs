@@ -16,6 +16,15 @@ pub const VERSIONS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionId(pub usize);
 
+/// A function whose entries a tool wants to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedFunction {
+    /// What the tool calls it.
+    pub id: FunctionId,
+    /// Nobody else's function has this name: one in an executable is a statically linked copy. See [`crate::hooks`].
+    pub unmistakable: bool,
+}
+
 /// An instrumentation tool: decides what is put around the instructions of each block.
 ///
 /// All methods may be called from several application threads at once.
@@ -72,19 +81,19 @@ pub trait Tool: Send + Sync {
     fn signal_frame_restored(&self, _context: &mut Context, _frame: SignalFrame) {}
 
     /// A function that [`Tool::wanted_function`] asked for is about to be entered in a version that
-    /// [`Tool::hooks_version`] names. `context.rip` is its first instruction. Returns `true` if it has run the function to its return (the context then
+    /// [`Tool::hooks_version`] names for it. `context.rip` is its first instruction. Returns `true` if it has run the function to its return (the context then
     /// stands behind the call), `false` to continue normally.
     fn function_entered(&self, _context: &mut Context, _function: FunctionId) -> bool {
         false
     }
 
-    /// What the tool calls the exported functions of this name, if their entries shall be reported.
-    fn wanted_function(&self, _name: &str) -> Option<FunctionId> {
+    /// What the tool wants of the exported functions of this name, if their entries shall be reported.
+    fn wanted_function(&self, _name: &str) -> Option<WantedFunction> {
         None
     }
 
-    /// Whether function entries are reported in this version.
-    fn hooks_version(&self, _version: Version) -> bool {
+    /// Whether entries of this function are reported in this version.
+    fn hooks_version(&self, _version: Version, _function: FunctionId) -> bool {
         false
     }
 }

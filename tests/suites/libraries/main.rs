@@ -61,7 +61,28 @@ const LIBRARIES: &[Library] = &[
         ],
         formulas: sundials::formulas,
     },
-    Library { title: "compressors", language: Language::C, options: &["-lz"], formulas: compressors::formulas },
+    Library {
+        title: "compressors",
+        language: Language::C,
+        options: &["-lz", "-llz4", "-lzstd", "-llzma", "-lbz2", "-lbrotlienc", "-lbrotlidec", "-lsnappy", "-llzo2"],
+        formulas: compressors::formulas,
+    },
+    Library {
+        title: "static-compressors",
+        language: Language::C,
+        options: &[
+            "-Wl,-Bstatic",
+            "-llz4",
+            "-lzstd",
+            "-llzma",
+            "-lbz2",
+            "-lbrotlienc",
+            "-lbrotlidec",
+            "-lbrotlicommon",
+            "-Wl,-Bdynamic",
+        ],
+        formulas: compressors::unmistakable,
+    },
 ];
 
 fn main() -> ExitCode {

@@ -69,6 +69,11 @@ pub(crate) fn lost_in_call(address: u64) {
     count(address, |_| "call that did not return".to_owned());
 }
 
+/// Counts a loss of activity because the function at `address` has compressed active values.
+pub(crate) fn lost_in_compression(address: u64) {
+    count(address, |_| "call that compresses".to_owned());
+}
+
 fn count(address: u64, describe: fn(u64) -> String) {
     let mut lost = lost();
     let loss = lost.entry(address).or_insert_with(|| {

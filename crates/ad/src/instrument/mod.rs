@@ -1,13 +1,14 @@
 //! What recording and forward mode have in common: shadow goes where data goes.
 //!
 //! A block has four versions (`docs/architecture.md`): *passive*, while all shadow registers are zero; *active*; *plain*, inside
-//! intercepted math functions; *suspended*, while `DG_DISABLE` is in force in forward mode. All are emitted from the same AD IR: the modules `passive` and
+//! intercepted functions; *suspended*, while `DG_DISABLE` is in force in forward mode. All are emitted from the same AD IR: the modules `passive` and
 //! `active` decide what an effect becomes. What shadow *means*, an index or a dot value, is the business of a `Mode`.
 
 mod active;
 mod atomic;
 mod bits;
 mod helpers;
+mod intercepted;
 mod layout;
 mod loads;
 mod losses;
@@ -25,19 +26,21 @@ mod transfers;
 mod x87;
 
 use derivgrind_engine::context::Context;
-use derivgrind_engine::tool::{FunctionId, SignalFrame, Tool, Version};
+use derivgrind_engine::tool::{FunctionId, SignalFrame, Tool, Version, WantedFunction};
 use derivgrind_engine::translate::{Block, Emitter, Label, Scratch, registers};
 
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
+use crate::compression;
 use crate::ir::{BitOperation, Place, Span};
-use crate::math::{self, intercept};
+use crate::math::intercept;
 use crate::shadow;
 use crate::x87::ExtendedShadow;
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
+use intercepted::Intercepted;
 pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers};
-pub(crate) use losses::{lost_at, lost_count, lost_in_call};
+pub(crate) use losses::{lost_at, lost_count, lost_in_call, lost_in_compression};
 pub(crate) use places::{Shadow, constant_address, load, reach_memory, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
 pub use summary::{EXIT_LOST, Reporting};
@@ -221,16 +224,26 @@ impl<M: Mode> Tool for Instrument<M> {
         transfers::restore_signal_frame::<M>(context, frame);
     }
 
-    fn wanted_function(&self, name: &str) -> Option<FunctionId> {
-        math::id(name).map(FunctionId)
+    fn wanted_function(&self, name: &str) -> Option<WantedFunction> {
+        let id = Intercepted::named(name)?;
+        Some(WantedFunction { id, unmistakable: Intercepted::of(id)?.is_unmistakable() })
     }
 
-    fn hooks_version(&self, version: Version) -> bool {
-        // While everything is passive a math function is like any other.
-        version == ACTIVE
+    fn hooks_version(&self, version: Version, function: FunctionId) -> bool {
+        match Intercepted::of(function) {
+            // While registers are passive a math function is like any other.
+            Some(Intercepted::Math(_)) => version == ACTIVE,
+            // Its input is in memory.
+            Some(Intercepted::Compressor(_)) => version != PLAIN,
+            None => false,
+        }
     }
 
     fn function_entered(&self, context: &mut Context, function: FunctionId) -> bool {
-        math::by_id(function.0).is_some_and(|function| intercept::function_entered(context, function, PLAIN, &self.0))
+        match Intercepted::of(function) {
+            Some(Intercepted::Math(function)) => intercept::function_entered(context, function, PLAIN, &self.0),
+            Some(Intercepted::Compressor(function)) => compression::function_entered(context, function, PLAIN, &self.0),
+            None => false,
+        }
     }
 }

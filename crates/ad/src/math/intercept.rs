@@ -240,7 +240,7 @@ fn shadow_of_index(width: Width, index: u64) -> Bytes {
 
 /// Makes all registers passive that a call may change. The function has run without moving shadow, so that theirs belongs to values that are gone; the
 /// x87 registers are empty but for a result.
-fn forget_caller_saved(context: &mut Context) {
+pub(crate) fn forget_caller_saved(context: &mut Context) {
     let mut thread = Thread::new(context);
     for register in CALLER_SAVED {
         thread.clear_file(shadow::general(register as u16), 8);

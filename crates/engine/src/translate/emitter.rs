@@ -135,7 +135,7 @@ pub(crate) fn translate(
     let hooked = match hooks::hook_at(block.address) {
         // Programs resolve their functions at start-up, in whatever version they start.
         Some(Hook::IfuncResolver(_)) => true,
-        Some(Hook::Function(_)) => tool.hooks_version(version),
+        Some(Hook::Function(function)) => tool.hooks_version(version, function),
         None => false,
     };
     if hooked {
