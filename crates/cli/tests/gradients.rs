@@ -357,6 +357,18 @@ fn a_wrong_rule_is_found() {
     assert_eq!(wrong("div:mul", &["grad", "--mode=forward"]).stdout, recorded.stdout);
 }
 
+/// Rounding to binary32 between binary64 inputs and outputs is noise, which the program is asked about; a wrong derivative shows nevertheless.
+#[test]
+fn the_check_follows_the_noise_of_the_program() {
+    let program = Program::new(
+        "double x = 1.5, y = -0.75, z; float f; DG_INPUTF(x); DG_INPUTF(y); f = (float)x; z = f / y; DG_OUTPUTF(z); return 0;",
+    );
+    program.check().says(0, &["2 of 2 derivatives agree"]);
+    let mut command = Command::new(DERIVGRIND);
+    command.args(["check", "--"]).arg(program.path()).env("DERIVGRIND_WRONG_RULE", "div:mul");
+    ended(command.output().unwrap()).says(1, &["2 DIFFER"]);
+}
+
 #[test]
 fn the_demonstration_s_program_passes_the_check() {
     let directory = tempfile::tempdir().unwrap();

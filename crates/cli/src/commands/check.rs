@@ -9,7 +9,7 @@ use derivgrind_ad::declared::Results;
 use derivgrind_ad::instrument::{EXIT_LOST, Reporting};
 use derivgrind_tape::Tape;
 
-use crate::difference::{self, Comparison, Samples, Verdict, compare};
+use crate::difference::{self, Comparison, Verdict};
 use crate::failure::{Exit, Failure};
 use crate::gradient::{aligned, number};
 use crate::progress::Progress;
@@ -53,39 +53,35 @@ pub fn check(program: &[OsString], reporting: Reporting) -> Outcome {
     let directions = directions(&base);
     let mut progress = Progress::share("checking", quiet);
     let mut lines = Vec::new();
+    // The recording, and the run that shows that the program can be run again.
+    let mut runs = 2;
+    let middle: Vec<f64> = base.output_values().collect();
     for (done, direction) in directions.iter().enumerate() {
         let changed = base.inputs.iter().zip(&direction.change).filter(|(_, change)| **change != 0.0);
-        let h = difference::step(changed.map(|(&(_, size), _)| size));
+        let step = difference::step(changed.map(|(&(_, size), _)| size));
         let derivatives = tape.sweep().forward(std::slice::from_ref(&direction.change)).map_err(recording::unusable)?;
-        let mut samples: Vec<Samples> = vec![[0.0; 5]; base.outputs.len()];
-        for (position, steps) in [-2.0, -1.0, 0.0, 1.0, 2.0].into_iter().enumerate() {
-            let run = match steps {
-                0.0 => base.clone(),
-                _ => {
-                    let seeds: Vec<f64> = direction.change.iter().map(|change| steps * h * change).collect();
-                    perturbed(place, program, &seeds)?
-                }
-            };
-            if run.outputs.len() != base.outputs.len() {
-                return Err(Failure::new(
-                    Exit::Unavailable,
-                    "the program declares other outputs when its inputs change a little",
-                ));
+        let found = difference::judge(&derivatives[0], &middle, step, |t| {
+            runs += 1;
+            let seeds: Vec<f64> = direction.change.iter().map(|change| t * change).collect();
+            let (_, run) = perturbed_run(place, program, &seeds)?;
+            if run.outputs.len() == middle.len() {
+                return Ok(run.output_values().collect());
             }
-            for (samples, value) in samples.iter_mut().zip(run.output_values()) {
-                samples[position] = value;
-            }
-        }
-        for (output, (derivative, samples)) in derivatives[0].iter().zip(&samples).enumerate() {
-            lines.push(Line { direction: done, output, comparison: compare(*derivative, samples, h) });
-        }
+            let message = "the program declares other outputs when its inputs change a little";
+            Err(Failure::new(Exit::Unavailable, message))
+        })?;
+        lines.extend(found.into_iter().enumerate().map(|(output, comparison)| Line {
+            direction: done,
+            output,
+            comparison,
+        }));
         progress.set(done as u64 + 1, Some(directions.len() as u64));
     }
     drop(progress);
     print(&directions, &lines)?;
     // With `--strict` the recording has another exit code than the program if activity was lost.
     let lost = reporting.strict && status != own_status && status.code() == Some(EXIT_LOST);
-    Ok(conclude(&lines, lost, quiet))
+    Ok(conclude(&lines, runs, lost, quiet))
 }
 
 /// A line of the table.
@@ -98,7 +94,7 @@ struct Line {
 impl Line {
     /// How bad it is: by verdict, then by the deviation in units of the uncertainty.
     fn badness(&self) -> (Verdict, f64) {
-        let Comparison { derivative, quotient, uncertainty, verdict } = self.comparison;
+        let Comparison { derivative, quotient, uncertainty, verdict, .. } = self.comparison;
         (verdict, (derivative - quotient).abs() / uncertainty.max(f64::MIN_POSITIVE))
     }
 }
@@ -130,12 +126,7 @@ fn directions(base: &Results) -> Vec<Direction> {
         .collect()
 }
 
-/// The declared variables of a run with changed inputs.
-fn perturbed(directory: &Path, program: &[OsString], seeds: &[f64]) -> Result<Results, Failure> {
-    Ok(perturbed_run(directory, program, seeds)?.1)
-}
-
-/// The same with how the program ended.
+/// How a run with changed inputs ended, and its declared variables.
 fn perturbed_run(directory: &Path, program: &[OsString], seeds: &[f64]) -> Result<(ExitStatus, Results), Failure> {
     let seeds: Vec<Vec<f64>> = seeds.iter().map(|&seed| vec![seed]).collect();
     let run = repeated::run(directory, program, Way::Perturbed, &seeds, None, Reporting::default())?;
@@ -167,8 +158,9 @@ fn require_same(base: &Results, tape: &Tape) -> Result<(), Failure> {
 
 fn print(directions: &[Direction], lines: &[Line]) -> Result<(), Failure> {
     let worst_only = lines.len() > LINES;
-    let mut table =
-        vec![["input", "output", "derivative", "quotient", "uncertainty", "verdict"].map(str::to_owned).to_vec()];
+    let mut table = vec![
+        ["input", "output", "derivative", "quotient", "uncertainty", "step", "verdict"].map(str::to_owned).to_vec(),
+    ];
     let worse =
         |line: &&Line, other: &&Line| line.badness().partial_cmp(&other.badness()).unwrap_or(std::cmp::Ordering::Equal);
     let shown: Vec<&Line> = if worst_only {
@@ -180,13 +172,14 @@ fn print(directions: &[Direction], lines: &[Line]) -> Result<(), Failure> {
     };
     for Line { direction, output, comparison } in shown {
         let Direction { name, unit, .. } = &directions[*direction];
-        let Comparison { derivative, quotient, uncertainty, verdict } = *comparison;
+        let Comparison { derivative, quotient, uncertainty, step, verdict, .. } = *comparison;
         table.push(vec![
             name.clone(),
             (output + 1).to_string(),
             number(derivative / unit),
             number(quotient / unit),
             format!("{:.0e}", uncertainty / unit),
+            format!("{:.0e}", step * unit),
             verdict.text().to_owned(),
         ]);
     }
@@ -198,7 +191,7 @@ fn print(directions: &[Direction], lines: &[Line]) -> Result<(), Failure> {
 }
 
 /// Says what comes of it, and returns the exit code.
-fn conclude(lines: &[Line], lost: bool, quiet: bool) -> u8 {
+fn conclude(lines: &[Line], runs: usize, lost: bool, quiet: bool) -> u8 {
     let count = |verdict| lines.iter().filter(|line| line.comparison.verdict == verdict).count();
     let [agree, kinks, unclear, differ] =
         [Verdict::Agrees, Verdict::Kink, Verdict::Unclear, Verdict::Differs].map(count);
@@ -212,7 +205,7 @@ fn conclude(lines: &[Line], lost: bool, quiet: bool) -> u8 {
     if differ > 0 {
         parts.push(format!("{differ} DIFFER"));
     }
-    messages::note(quiet, &parts.join(", "));
+    messages::note(quiet, &format!("{} ({runs} runs of the program)", parts.join(", ")));
     if differ > 0 {
         Exit::Wrong.code()
     } else if lost {
