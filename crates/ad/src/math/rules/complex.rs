@@ -114,16 +114,22 @@ pub(in crate::math) fn ctan(z: Complex) -> Complex {
 }
 
 /// ctanh′ = 1/ccosh²; not 1 − f², which cancels for a large real part.
+///
+/// With w = exp(∓2z), the one that is smaller than 1, that is 4·w/(1 + w)²; near the imaginary axis 1 + w can cancel. There it is 1/(1 + sinh² z)
+/// where sinh z is small, so that its error has little weight.
 pub(in crate::math) fn ctanh(z: Complex) -> Complex {
-    /// From here on the smaller of the two exponentials in cosh is lost in rounding.
-    const LARGE: f64 = 20.0;
-    if libm::fabs(z.re) > LARGE {
-        let magnitude = 4.0 * libm::exp(-2.0 * libm::fabs(z.re));
-        let angle = 2.0 * z.im;
-        return Complex::new(magnitude * libm::cos(angle), -libm::copysign(magnitude, z.re) * libm::sin(angle));
+    /// From this real part on |w| is at most 1/2.
+    const AWAY_FROM_AXIS: f64 = 0.35;
+    if libm::fabs(z.re) < AWAY_FROM_AXIS || z.re.is_nan() {
+        let sine = z.sinh();
+        let small = sine.re * sine.re + sine.im * sine.im < 0.5;
+        let cosine = z.cosh();
+        return if small { (sine * sine).plus_one() } else { cosine * cosine }.reciprocal();
     }
-    let cosine = z.cosh();
-    (cosine * cosine).reciprocal()
+    let side = libm::copysign(-2.0, z.re);
+    let w = z.scaled(side).exp();
+    let divisor = w.plus_one().reciprocal();
+    w.scaled(4.0) * (divisor * divisor)
 }
 
 /// sin z = −i·sinh(i·z)
