@@ -156,7 +156,8 @@ impl Bench<'_> {
     }
 }
 
-fn build_release(workspace: &Workspace) -> Result<()> {
+/// Builds the commands.
+pub fn build_release(workspace: &Workspace) -> Result<()> {
     let status =
         Command::new(env!("CARGO")).current_dir(&workspace.root).args(["build", "--release", "--quiet"]).status()?;
     if !status.success() {
@@ -183,7 +184,8 @@ fn compile(workspace: &Workspace, options: &Options, program: &Path) -> Result<(
     }
 }
 
-fn remove_tape(tape: &Path) -> Result<()> {
+/// Removes a tape, if it is there.
+pub fn remove_tape(tape: &Path) -> Result<()> {
     match std::fs::remove_dir_all(tape) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", tape.display()))

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_calls;
+mod bench_passive;
 mod command;
 mod measure;
 mod python;
@@ -43,6 +44,8 @@ enum Benchmark {
     Burgers(bench::Options),
     /// Calls of library functions from Python: latency with and without gradient, as ratios to a native call.
     Calls,
+    /// Programs without active values: cost of the null tool, recording and forward mode as ratios to native.
+    Passive(bench_passive::Options),
 }
 
 /// Places that every task needs.
@@ -89,6 +92,9 @@ fn main() -> ExitCode {
         Task::Build => build(&workspace).map(|()| true),
         Task::Test(options) => test::run(&workspace, &options),
         Task::Bench { benchmark: Benchmark::Burgers(options) } => bench::run(&workspace, &options).map(|()| true),
+        Task::Bench { benchmark: Benchmark::Passive(options) } => {
+            bench_passive::run(&workspace, &options).map(|()| true)
+        }
         Task::Bench { benchmark: Benchmark::Calls } => bench_calls::run(&workspace).map(|()| true),
     });
     match outcome {
