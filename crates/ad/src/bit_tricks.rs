@@ -112,7 +112,7 @@ struct Operand {
 
 /// Applies the rule to one number.
 fn number(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
-    if matches!(operation, BitOperation::ShiftRight | BitOperation::ShiftLeft) {
+    if matches!(operation, BitOperation::ShiftRight | BitOperation::ShiftLeft | BitOperation::Rotate) {
         return shift(layout, operation, a, b, result);
     }
     if operation == BitOperation::Select {
@@ -175,7 +175,7 @@ fn one_active(layout: &Layout, mask: Mask, operand: Operand, result: u64) -> Out
     by_value(layout, operand, result, masks)
 }
 
-/// A shift or rotation of `a` by `b` bits. It is no real operation, unless it does nothing; but what remains of `a` may be no more than its sign
+/// A shift or rotation of `a` by `b` bits, which rotations and general registers take modulo the width. It is no real operation, unless it does nothing; but what remains of `a` may be no more than its sign
 /// and exponent, or nothing.
 fn shift(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
     let all = layout.sign | (layout.sign - 1);
@@ -194,12 +194,8 @@ fn shift(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, resul
             return Outcome::Passive;
         }
     }
-    // General registers take the count modulo their width.
-    match result {
-        _ if result == a.value && a.value != 0 => Outcome::Same(a.index),
-        0 if a.value != 0 => Outcome::Passive,
-        _ => Outcome::Lost,
-    }
+    // The result can be the operand by chance: equal numbers in both halves that change places.
+    if result == 0 && a.value != 0 { Outcome::Passive } else { Outcome::Lost }
 }
 
 /// The operand that is the result; the second if both are.
@@ -326,7 +322,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use BitOperation::{And, AndNot, Merge, Or, Other, Select, ShiftLeft, ShiftRight, Xor};
+    use BitOperation::{And, AndNot, Merge, Or, Other, Rotate, Select, ShiftLeft, ShiftRight, Xor};
 
     const SIGN: u64 = 1 << 63;
     const INDEX: u64 = 77;
@@ -448,13 +444,21 @@ mod tests {
         assert_eq!(wide(ShiftRight, 2.0, 1, bits(2.0) >> 1), Outcome::Lost);
         assert_eq!(wide(ShiftLeft, 0.0, 1, 0), Outcome::Lost);
         assert_eq!(wide(ShiftLeft, 1.1, 64, 0), Outcome::Passive);
-        for operation in [ShiftLeft, ShiftRight] {
+        for operation in [ShiftLeft, ShiftRight, Rotate] {
             for value in [1.1, 0.0] {
                 assert_eq!(wide(operation, value, 0, bits(value)), Outcome::Same(INDEX));
             }
         }
         let counted = Lane { a: 5, b: bits(1.1), result: 0, shadow_a: 0, shadow_b: INDEX | WIDE_TAG };
         assert_eq!(counted.outcome(ShiftLeft), LaneOutcome::Wide(Outcome::Lost));
+    }
+
+    #[test]
+    fn equal_numbers_that_change_places_are_not_taken_for_each_other() {
+        let pair = 0x4020_0000_4020_0000;
+        let lane = |result| Lane { a: pair, b: in_both_halves(32), result, shadow_a: 3 | 4 << 32, shadow_b: 0 };
+        assert_eq!(lane(pair).outcome(Rotate), LaneOutcome::Narrow([Outcome::Lost; 2]));
+        assert_eq!(lane(pair >> 32).outcome(ShiftRight), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
     }
 
     #[test]

@@ -204,9 +204,11 @@ impl Cases {
         }
         let selectors = reference::selectors(instruction);
         let mut faulted = true;
-        let computes = (0..OBSERVATIONS).any(|_| {
+        let computes = (0..OBSERVATIONS).any(|observation| {
             let mut writer = Writer { native, instruction, random, computes: false };
-            let mut before = self.bases[0].clone();
+            let mut before = self.bases[observation % self.bases.len()].clone();
+            // With a carry and without, `sbb` by -1 is two things.
+            before.flags = before.flags & !1 | observation as u64 & 1;
             writer.prepare(&mut before);
             let mut after = before.clone();
             if native.run(instruction, &mut after).is_err() {

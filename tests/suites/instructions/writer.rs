@@ -52,8 +52,11 @@ impl Writer<'_> {
             Some(format) => self.inputs(format),
             None => self.raw_marks(),
         };
-        let selectors = reference::selectors(self.instruction);
-        let movement = Movement::observe(self.native, self.instruction, (&before, &after), &selectors, self.random);
+        let mut fixed = reference::selectors(self.instruction);
+        if let Some((destination, accumulator)) = reference::compared(self.instruction) {
+            fixed.extend(accumulator.into_iter().chain([destination]));
+        }
+        let movement = Movement::observe(self.native, self.instruction, (&before, &after), &fixed, self.random);
         let mut expected: Vec<(usize, Expected)> = Vec::new();
         for lane in &lanes {
             expected.push((lane.target, self.arithmetic(lane, &before, &marks)));
@@ -248,14 +251,16 @@ impl Writer<'_> {
                 format.is_normal(bits) && bits & ((1 << format.mantissa_bits()) - 1) != 0
             };
             let is_source = |range: &&Range<usize>| {
+                let is_active = [0, 4].iter().any(|half| mark_at(marks, range.start + pair + half).is_some());
                 range.len() >= pair + 8
+                    && is_active
                     && (self.instruction.op_count() < 3 || range.start != target.start)
                     && reference::count(self.instruction).as_ref() != Some(*range)
             };
             let ordinary = operands
                 .iter()
                 .filter(is_source)
-                .any(|range| is_ordinary(range.start + pair) && is_ordinary(range.start + pair + 4));
+                .all(|range| is_ordinary(range.start + pair) && is_ordinary(range.start + pair + 4));
             let two_readings = format == Format::Single && target.len() >= 8 && !ordinary;
             if reference::selects(self.instruction) {
                 expected.push((at, self.selected(format, runs, marks, at - target.start, two_readings)));
@@ -387,8 +392,11 @@ impl Writer<'_> {
             }
             let origin = |at: usize| match exchanged.iter().find(|[target, _]| target.contains(&at)) {
                 Some([target, source]) => Origin::From(source.start + (at - target.start)),
-                None if is_exchange => Origin::From(at),
-                None => movement.origin(at),
+                // Other bytes stay or are cleared; a cleared one equals any operand's byte that happens to be zero.
+                None => match movement.origin(at) {
+                    Origin::From(source) if is_exchange && source != at => Origin::Constant,
+                    origin => origin,
+                },
             };
             let bytes = [0, 1, 2, 3].map(|k| match origin(at + k) {
                 Origin::From(source) if !is_computed(at + k) => mark_over(marks, source),

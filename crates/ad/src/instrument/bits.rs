@@ -128,8 +128,10 @@ fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
                 let modulus = if is_general { u64::from(8 * site.what.target.bytes) } else { u64::MAX };
                 [in_both_halves(value % modulus); WORDS]
             }
-            Some(BitOperand::Count { span, element: 8 }) => read_value(&thread, span, address).map(in_both_halves),
-            Some(BitOperand::Count { span, .. }) => read_value(&thread, span, address),
+            Some(BitOperand::Count { span, element }) => {
+                let rotates = site.what.operation == BitOperation::Rotate;
+                read_value(&thread, span, address).map(|counts| counts_of(counts, element, rotates))
+            }
         };
         for layer in layers() {
             thread.fields().bit_shadows[layer][k] =
@@ -137,6 +139,16 @@ fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
         }
     }
     HelperNext::Resume
+}
+
+/// The numbers of bits of one eight-byte element or two four-byte ones, as [`crate::bit_tricks::Lane`] wants them. Rotations take them modulo the width.
+fn counts_of(counts: u64, element: u16, rotates: bool) -> u64 {
+    match (element, rotates) {
+        (8, true) => in_both_halves(counts % 64),
+        (8, false) => in_both_halves(counts),
+        (_, true) => counts & (31 << 32 | 31),
+        (_, false) => counts,
+    }
 }
 
 fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {

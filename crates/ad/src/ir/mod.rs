@@ -221,8 +221,10 @@ pub enum BitOperation {
     Xor,
     /// Logical or arithmetic shift right. The second operand is the number of bits; see [`BitOperand::Count`].
     ShiftRight,
-    /// Shift left, or rotation, by a number of bits.
+    /// Shift left by a number of bits.
     ShiftLeft,
+    /// Rotation by a number of bits, which is below the width.
+    Rotate,
     /// One of the operands, whichever comes first in some order of integers.
     Select,
     /// The bitwise function of three operands whose truth table is this (`vpternlog`).

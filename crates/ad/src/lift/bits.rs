@@ -39,6 +39,10 @@ struct Shift {
 }
 
 impl Shift {
+    fn rotates(self) -> bool {
+        matches!(self.kind, ShiftKind::RotateLeft | ShiftKind::RotateRight)
+    }
+
     /// Whether nothing remains of an element of a vector.
     fn is_out(self, count: u64) -> bool {
         self.element != 0
@@ -64,7 +68,8 @@ const fn bits(operation: BitOperation, itself: Itself) -> Class {
 const fn shift(element: u16, kind: ShiftKind) -> Class {
     let operation = match kind {
         ShiftKind::Right | ShiftKind::RightSigned => BitOperation::ShiftRight,
-        _ => BitOperation::ShiftLeft,
+        ShiftKind::Left => BitOperation::ShiftLeft,
+        ShiftKind::RotateLeft | ShiftKind::RotateRight => BitOperation::Rotate,
     };
     Class::Bits(Bits { operation, itself: Itself::Operation, shift: Some(Shift { element, kind, each: false }) })
 }
@@ -207,6 +212,9 @@ pub(super) fn trick(lifter: &mut Lifter<'_>, operation: BitOperation, target: Sp
 fn as_count(operand: BitOperand, shift: Shift) -> BitOperand {
     match operand {
         BitOperand::Span(span) => BitOperand::Count { span, element: if shift.each { shift.element } else { 0 } },
+        BitOperand::Immediate(count) if shift.rotates() && shift.element != 0 => {
+            BitOperand::Immediate(in_both_halves(count % u64::from(8 * shift.element)))
+        }
         BitOperand::Immediate(count) => BitOperand::Immediate(in_both_halves(count)),
         BitOperand::Count { .. } => operand,
     }
@@ -292,7 +300,7 @@ fn is_with_itself(lifter: &Lifter<'_>, itself: Itself, sources: &[BitOperand]) -
 /// A shift or rotation by whole bytes moves them.
 fn shift_by_bytes(lifter: &mut Lifter<'_>, shift: Shift, target: Span, source: Span, count: u64) {
     let element = if shift.element == 0 { source.bytes } else { shift.element };
-    let rotates = matches!(shift.kind, ShiftKind::RotateLeft | ShiftKind::RotateRight);
+    let rotates = shift.rotates();
     // General registers take the count modulo 32 or 64, vectors shift everything out.
     let count = if shift.element == 0 { count & if element == 8 { 63 } else { 31 } } else { count };
     let distance = (count / 8) as i32;
