@@ -257,7 +257,6 @@ union bits {
   struct { uint64_t significand; uint16_t high; } parts;
   unsigned char bytes[16];
 };
-/* In forward mode these are lost, and said to be. */
 static NOINLINE long double negated_in_memory(const long double *x) {
   union bits u;
   u.value = x[0] * x[1];

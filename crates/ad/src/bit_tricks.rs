@@ -36,6 +36,13 @@ pub fn in_both_halves(count: u64) -> u64 {
     count.min(u32::MAX.into()) * (1 << 32 | 1)
 }
 
+/// An operand of a few bytes as one of a longer operation that does nothing to the others: its bytes begin at bit `shift`, and `bytes` has ones in all of their
+/// bits.
+pub fn widened(operation: BitOperation, value: u64, bytes: u64, shift: u32) -> u64 {
+    let others = if operation == BitOperation::And { !(bytes << shift) } else { 0 };
+    value << shift | others
+}
+
 /// What becomes of one real number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {

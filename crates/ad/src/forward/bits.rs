@@ -10,6 +10,8 @@ use crate::bit_tricks::{Lane, Outcome};
 use crate::instrument::{Thread, lost_at};
 use crate::ir::BitOperation;
 
+use super::upper_bytes::Part;
+
 /// Stand-in for an index: the first operand.
 const FIRST: u64 = 1;
 /// Stand-in for an index: the second operand.
@@ -21,7 +23,12 @@ pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation)
         return shadow;
     }
     let suspended = thread.fields().disabled != 0;
-    let (dot, lost) = read(lane, operation, suspended);
+    let part = |part| Part::of(lane, operation, part).map(|change| change.shadow(suspended));
+    let (dot, lost) =
+        part(&Part::WORD).or_else(|| part(&Part::BYTE)).unwrap_or_else(|| match read(lane, operation, suspended) {
+            lost @ (_, true) => part(&Part::PADDED_WORD).unwrap_or(lost),
+            dot => dot,
+        });
     if lost {
         lost_at(thread.context().rip);
     }

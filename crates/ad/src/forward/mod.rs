@@ -10,6 +10,7 @@ mod real;
 mod registers;
 mod requests;
 mod rounding;
+mod upper_bytes;
 mod vector;
 mod x87;
 

@@ -5,7 +5,7 @@ use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
 use iced_x86::Instruction;
 
-use crate::bit_tricks::in_both_halves;
+use crate::bit_tricks::{in_both_halves, widened};
 use crate::ir::{Address, BitOperand, BitOperation, Mask, Place, Span};
 use crate::shadow;
 
@@ -109,33 +109,86 @@ pub(super) unsafe fn site<T>(payload: u64) -> &'static Site<T> {
     unsafe { &*(payload as *const Site<T>) }
 }
 
+/// Where a helper finds the lanes of a trick.
+#[derive(Clone, Copy)]
+struct Lanes {
+    /// The address of the memory operand, or that of the aligned eight bytes around it.
+    address: u64,
+    /// Where the operands begin in these, in bits; `None` if lanes are the operands themselves.
+    shift: Option<u32>,
+    /// What is written.
+    target: Span,
+}
+
+impl Lanes {
+    /// `address` is that of the memory operand. One or two bytes that are changed in memory can be the upper ones of a number: the lane is the aligned eight bytes that
+    /// hold it, if it lies where numbers mostly do.
+    fn of(target: Span, address: u64) -> Lanes {
+        let within = address % 8;
+        if !target.place.is_memory() || target.bytes >= 4 || within + u64::from(target.bytes) > 8 {
+            return Lanes { address, shift: None, target };
+        }
+        Lanes { address: address - within, shift: Some(8 * within as u32), target: Span::new(target.place, 8) }
+    }
+
+    /// The value of an operand.
+    fn value(self, thread: &Thread<'_>, trick: &Trick, operand: BitOperand) -> [u64; WORDS] {
+        let words = match operand {
+            BitOperand::Immediate(value) => [value; WORDS],
+            BitOperand::Span(span) if span == trick.target => return read_value(thread, self.target, self.address),
+            BitOperand::Span(span) => read_value(thread, span, self.address),
+            BitOperand::Count { span, element: 0 } => {
+                let count = Span::new(span.place, span.bytes.min(8));
+                let value = read_value(thread, count, self.address)[0];
+                // General registers take it modulo their width, elements of vectors shift everything out.
+                let is_general = span.register().is_some_and(|register| register.offset < shadow::VECTOR);
+                let modulus = if is_general { u64::from(8 * trick.target.bytes) } else { u64::MAX };
+                [in_both_halves(value % modulus); WORDS]
+            }
+            BitOperand::Count { span, element } => {
+                let rotates = trick.operation == BitOperation::Rotate;
+                read_value(thread, span, self.address).map(|counts| counts_of(counts, element, rotates))
+            }
+        };
+        let Some(shift) = self.shift else { return words };
+        let bytes = (1 << (8 * trick.target.bytes)) - 1;
+        let mut lane = [0; WORDS];
+        lane[0] = widened(trick.operation, words[0] & bytes, bytes, shift);
+        lane
+    }
+
+    /// The shadow of an operand in a layer.
+    fn shadow(self, thread: &Thread<'_>, trick: &Trick, layer: usize, operand: Option<BitOperand>) -> [u64; WORDS] {
+        match operand.and_then(span_of) {
+            None => [0; WORDS],
+            Some(span) if span == trick.target => read_shadow(thread, layer, self.target, self.address),
+            Some(span) => read_shadow(thread, layer, span, self.address).map(|word| word << self.shift.unwrap_or(0)),
+        }
+    }
+
+    /// What is known of the operation on lanes.
+    fn operation(self, trick: &Trick) -> BitOperation {
+        match trick.operation {
+            // Of a part of the lane.
+            BitOperation::ShiftLeft | BitOperation::ShiftRight | BitOperation::Rotate if self.shift.is_some() => {
+                BitOperation::Other
+            }
+            operation => operation,
+        }
+    }
+}
+
 fn before_trick(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `emit` pairs this helper with its site.
     let site = unsafe { site::<Trick>(payload) };
     let address = operand_address(&site.instruction, context).unwrap_or(0);
+    let lanes = Lanes::of(site.what.target, address);
     let mut thread = Thread::new(context);
     thread.fields().bit_address = address;
     for (k, operand) in site.what.operands().into_iter().enumerate() {
-        thread.fields().bit_values[k] = match operand {
-            None => [0; WORDS],
-            Some(BitOperand::Immediate(value)) => [value; WORDS],
-            Some(BitOperand::Span(span)) => read_value(&thread, span, address),
-            Some(BitOperand::Count { span, element: 0 }) => {
-                let count = Span::new(span.place, span.bytes.min(8));
-                let value = read_value(&thread, count, address)[0];
-                // General registers take it modulo their width, elements of vectors shift everything out.
-                let is_general = span.register().is_some_and(|register| register.offset < shadow::VECTOR);
-                let modulus = if is_general { u64::from(8 * site.what.target.bytes) } else { u64::MAX };
-                [in_both_halves(value % modulus); WORDS]
-            }
-            Some(BitOperand::Count { span, element }) => {
-                let rotates = site.what.operation == BitOperation::Rotate;
-                read_value(&thread, span, address).map(|counts| counts_of(counts, element, rotates))
-            }
-        };
+        thread.fields().bit_values[k] = operand.map_or([0; WORDS], |operand| lanes.value(&thread, &site.what, operand));
         for layer in layers() {
-            thread.fields().bit_shadows[layer][k] =
-                operand.and_then(span_of).map_or([0; WORDS], |span| read_shadow(&thread, layer, span, address));
+            thread.fields().bit_shadows[layer][k] = lanes.shadow(&thread, &site.what, layer, operand);
         }
     }
     HelperNext::Resume
@@ -155,8 +208,9 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `emit` pairs this helper with its site.
     let site = unsafe { site::<Trick>(payload) };
     let mut thread = Thread::new(context);
-    let address = thread.fields().bit_address;
-    let target = site.what.target;
+    let lanes = Lanes::of(site.what.target, thread.fields().bit_address);
+    let Lanes { address, target, .. } = lanes;
+    let operation = lanes.operation(&site.what);
     let results = read_value(&thread, target, address);
     let elements = if site.what.mask.is_some() { thread.fields().elements } else { [u64::MAX; WORDS] };
     for layer in layers() {
@@ -170,7 +224,7 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
             new[word] &= !selected;
             if shadows != [0; 3] {
                 let lane = ternary::Lane { values: values.map(|value| value[word]), shadows, result: results[word] };
-                new[word] |= lane.outcome::<M>(&mut thread, site.what.operation) & selected;
+                new[word] |= lane.outcome::<M>(&mut thread, operation) & selected;
             }
         }
         write_shadow(&mut thread, layer, target, address, &new);

@@ -5,7 +5,7 @@ use iced_x86::{OpKind, Register};
 
 use super::assign::{Byte, bytes_of, zero_extended};
 use super::general::is_immediate;
-use super::{Class, Lifter, fallback};
+use super::{Class, Lifter, fallback, narrow};
 use crate::bit_tricks::in_both_halves;
 use crate::ir::{BitOperand, BitOperation, Effect, Place, Span, Updated};
 use crate::shadow;
@@ -177,7 +177,7 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     {
         return shift_by_bytes(lifter, shift, target, source, count);
     }
-    if target.bytes < 4 || matches!(bits.shift, Some(Shift { element: 2, .. })) {
+    if matches!(bits.shift, Some(Shift { element: 2, .. })) {
         return fallback::general_rule(lifter, true);
     }
     let operation = match (bits.operation, &sources[..]) {
@@ -191,12 +191,15 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     let second = sources.get(1).map(|&second| bits.shift.map_or(second, |shift| as_count(second, shift)));
     let sources: Vec<BitOperand> =
         sources.iter().take(1).copied().chain(second).chain(sources.iter().skip(2).copied()).collect();
+    if target.bytes < 4 {
+        return narrow::lift(lifter, operation, target, &sources);
+    }
     trick(lifter, operation, target, &sources);
 }
 
 /// A bit trick in all elements of the destination, and what it clears behind.
 pub(super) fn trick(lifter: &mut Lifter<'_>, operation: BitOperation, target: Span, sources: &[BitOperand]) {
-    if lifter.instruction.has_lock_prefix() {
+    if has_lock(lifter) {
         let becomes = Updated::Bits { operation, operand: sources.get(1).copied() };
         lifter.push(Effect::Update { memory: target, becomes, previous: None });
         return;
@@ -206,6 +209,11 @@ pub(super) fn trick(lifter: &mut Lifter<'_>, operation: BitOperation, target: Sp
     lifter.push_under(Effect::BitTrick { operation, target, a, b, c }, lifter.whole_mask());
     let until = lifter.cleared_until(0, target.bytes);
     lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
+}
+
+/// Whether memory is updated in one step.
+pub(super) fn has_lock(lifter: &Lifter<'_>) -> bool {
+    lifter.instruction.has_lock_prefix()
 }
 
 /// The operand of a shift that says by how many bits.
@@ -226,15 +234,15 @@ fn change_bit(lifter: &mut Lifter<'_>) {
     let (Some(target), Some(BitOperand::Immediate(number))) = (lifter.operand(0), source(lifter, 1)) else {
         return fallback::general_rule(lifter, true);
     };
-    if target.bytes < 4 {
-        return fallback::general_rule(lifter, true);
-    }
     let bit = 1 << (number & u64::from(8 * target.bytes - 1));
     let (operation, mask) = match lifter.instruction.mnemonic() {
         Bts => (BitOperation::Or, bit),
         Btr => (BitOperation::And, !bit),
         _ => (BitOperation::Xor, bit),
     };
+    if target.bytes < 4 {
+        return narrow::lift(lifter, operation, target, &[BitOperand::Span(target), BitOperand::Immediate(mask)]);
+    }
     trick(lifter, operation, target, &[BitOperand::Span(target), BitOperand::Immediate(mask)]);
 }
 

@@ -13,6 +13,7 @@ mod general;
 mod integers;
 mod masks;
 mod moves;
+mod narrow;
 mod shuffles;
 mod wrong_rule;
 mod x87;

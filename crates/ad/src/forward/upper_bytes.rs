@@ -1,0 +1,300 @@
+//! Integer operations on a part of a number that has its sign, and on nothing of its mantissa.
+//!
+//! Sign and exponent of an 80-bit number lie behind the significand, so that programs have them in a *word* of their own, in the low 16 bits of a general register or in
+//! memory. And bit fields (`ieee754.h`) and -O0 code take the highest *byte* of a number of any format. The shadow there has the same part of the dot value. The rule of
+//! [`crate::bit_tricks`] is applied to these parts alone: an operation that flips the number's sign or adds to its exponent does the same to the dot value's. A number
+//! whose exponent is masked out counts as if it were that of 1, as there. In a byte the exponent must stay what it is: its unit depends on the format.
+//!
+//! Nothing marks such parts. They are recognized by exponents that numbers have, the program's and the dot value, and by a shadow that has nothing above them; a dot value
+//! of binary64 or two of binary32 would have to be below 2^-133. Bytes behind a word pad the number to 16, and their shadow can be left from another
+//! variable that was there: so what is no operation on numbers of the other formats is looked at once more, without these bytes. (Then one in a thousand words of a
+//! significand looks like sign and exponent.)
+
+use crate::bit_tricks::Lane;
+use crate::ir::BitOperation;
+
+/// A part of a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    bits: u64,
+    sign: u64,
+    exponent: u64,
+    /// The exponent of 1.
+    one: u64,
+    /// Exponents are within this distance from it.
+    range: u64,
+    /// The shadow above the part may have no meaning.
+    padded: bool,
+    /// Integer results of a smaller magnitude are exponents without their bias; 0 if an operation cannot change exponents.
+    small: u64,
+}
+
+impl Part {
+    /// The word of sign and exponent.
+    pub const WORD: Part = Part {
+        bits: 0xffff,
+        sign: 0x8000,
+        exponent: 0x7fff,
+        one: 0x3fff,
+        range: 1 << 11,
+        padded: false,
+        small: 1 << 12,
+    };
+    /// The same with anything behind it.
+    pub const PADDED_WORD: Part = Part { range: 1 << 9, padded: true, ..Part::WORD };
+    /// The highest byte: exponents from 2^-26 to 2^26 in binary32, 2^-208 to 2^208 in binary64.
+    pub const BYTE: Part =
+        Part { bits: 0xff, sign: 0x80, exponent: 0x7f, one: 0x3f, range: 6, padded: false, small: 0 };
+
+    /// What an operation does to a lane, if that is such a part.
+    pub fn of(lane: &Lane, operation: BitOperation, part: &'static Part) -> Option<Change> {
+        let highest = lane.shadow_a.max(lane.shadow_b);
+        if !part.padded && highest > part.bits {
+            return None;
+        }
+        let operand = |value: u64, shadow: u64| Operand { value: value & part.bits, dot: shadow & part.bits };
+        let (a, b) = (operand(lane.a, lane.shadow_a), operand(lane.b, lane.shadow_b));
+        if !(part.is_plausible(a) && part.is_plausible(b)) {
+            return None;
+        }
+        let (kept_of_a, kept_of_b) = match operation {
+            BitOperation::And => (lane.b, lane.a),
+            BitOperation::AndNot => (lane.b, !lane.a),
+            _ => (u64::MAX, u64::MAX),
+        };
+        let outcome = match (a.dot != 0, b.dot != 0) {
+            (false, false) => return None,
+            (true, true) => part.both(operation, a, b, lane.result),
+            (true, false) => part.one(operation, a, kept_of_a, lane),
+            (false, true) => part.one(operation, b, kept_of_b, lane),
+        };
+        let behind = (lane.shadow_a | lane.shadow_b) & !part.bits & kept_of_a;
+        let above = [lane.a & kept_of_a, lane.b & kept_of_b, lane.a | lane.b];
+        if behind != 0 && above.into_iter().all(|above| (above ^ lane.result) & !part.bits != 0) {
+            return None;
+        }
+        Some(Change { outcome, result: lane.result & part.bits, behind, part })
+    }
+
+    fn is_plausible(&self, operand: Operand) -> bool {
+        let near = |bits: u64| (bits & self.exponent).abs_diff(self.one) <= self.range;
+        operand.dot == 0 || near(operand.dot) && (near(operand.value) || operand.value & self.exponent == 0)
+    }
+
+    /// An operation of one active operand, of which the other one keeps these bits, with a passive one.
+    fn one(&self, operation: BitOperation, operand: Operand, kept: u64, lane: &Lane) -> Outcome {
+        let result = lane.result & self.bits;
+        let [field, before] = [result, operand.value].map(|bits| bits & self.exponent);
+        let flips = (operand.value ^ result) & self.sign != 0;
+        let shift = lane.b & u64::from(u32::MAX);
+        match operation {
+            BitOperation::And | BitOperation::AndNot => match (kept & self.exponent, kept & self.sign) {
+                (0, 0) => return Outcome::Passive,
+                // The sign is left for another exponent; or the number is as before, perhaps without its sign.
+                (0, _) => return Outcome::Scaled(operand),
+                (bits, _) if bits == self.exponent => {}
+                _ => return Outcome::Lost,
+            },
+            BitOperation::ShiftLeft | BitOperation::Rotate => return Outcome::Lost,
+            _ if result == operand.value => {}
+            // The sign bit, for a comparison, or what is behind it.
+            BitOperation::ShiftRight if self.bits >> shift.min(63) <= 1 => return Outcome::Passive,
+            BitOperation::ShiftRight => return Outcome::Lost,
+            BitOperation::Other if self.is_small(lane.result) => return Outcome::Passive,
+            // A complement, of which the sign is taken.
+            BitOperation::Other if self.small == 0 && result == !operand.value & self.bits => {
+                return Outcome::Scaled(operand);
+            }
+            // A sum changes the sign or the exponent.
+            BitOperation::Other if flips && field != before => return Outcome::Lost,
+            _ => {}
+        }
+        let is_number = field == 0 || field.abs_diff(self.one) <= self.range;
+        if is_number && (self.small != 0 || field == before) { Outcome::Scaled(operand) } else { Outcome::Lost }
+    }
+
+    /// Whether an integer of two, four or eight bytes is near zero.
+    fn is_small(&self, integer: u64) -> bool {
+        let largest = [u64::MAX, u64::from(u32::MAX), u64::from(u16::MAX)];
+        integer < self.small || largest.into_iter().any(|largest| integer <= largest && integer > largest - self.small)
+    }
+
+    /// An operation of two active operands: one gives the exponent, the other a sign.
+    fn both(&self, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
+        let field = |bits: u64| bits & self.exponent;
+        let gives = |operand: Operand, other: Operand| {
+            let joins =
+                matches!(operation, BitOperation::Or | BitOperation::Merge | BitOperation::Xor | BitOperation::Other);
+            joins && field(other.value) == 0 && field(operand.value) == field(result)
+        };
+        if gives(a, b) || a == b && a.value == result & self.bits {
+            Outcome::Scaled(a)
+        } else if gives(b, a) {
+            Outcome::Scaled(b)
+        } else {
+            Outcome::Lost
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Outcome {
+    /// Nothing of the exponent remains, or the result is an integer.
+    Passive,
+    /// The result is this one with another sign or exponent.
+    Scaled(Operand),
+    Lost,
+}
+
+/// The part of a number and that of its dot value, 0 if that is zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Operand {
+    value: u64,
+    dot: u64,
+}
+
+/// What becomes of a part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    outcome: Outcome,
+    result: u64,
+    /// The shadow behind it.
+    behind: u64,
+    part: &'static Part,
+}
+
+impl Change {
+    /// The shadow of the result, and whether derivative information is lost. While differentiation is suspended only moves keep their dot value.
+    pub fn shadow(&self, suspended: bool) -> (u64, bool) {
+        match self.outcome {
+            Outcome::Passive => (0, false),
+            Outcome::Lost => (0, true),
+            Outcome::Scaled(operand) if operand.value == self.result => (operand.dot | self.behind, false),
+            Outcome::Scaled(_) if suspended => (0, false),
+            Outcome::Scaled(operand) => self.scaled(operand).map_or((0, true), |dot| (dot | self.behind, false)),
+        }
+    }
+
+    /// The dot value of the result; `None` if it is out of range.
+    fn scaled(&self, operand: Operand) -> Option<u64> {
+        let Part { sign, exponent, one, small, .. } = *self.part;
+        let flipped = (operand.dot ^ operand.value ^ self.result) & sign;
+        if small == 0 {
+            return Some(flipped | operand.dot & exponent);
+        }
+        let field = |bits: u64| if bits & exponent == 0 { one } else { bits & exponent };
+        let sum = (operand.dot & exponent) + field(self.result);
+        let new = sum.checked_sub(field(operand.value)).filter(|new| (1..exponent).contains(new))?;
+        Some(flipped | new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BitOperation::{And, Merge, Or, Other, ShiftRight, Xor};
+
+    const SIGN: u64 = Part::WORD.sign;
+    const EXPONENT: u64 = Part::WORD.exponent;
+    const BIAS: u64 = Part::WORD.one;
+    /// Sign and exponent of -1.5, 5 and a dot value of 3.
+    const NUMBER: u64 = 0xbfff;
+    const FIVE: u64 = 0x4001;
+    const DOT: u64 = 0x4000;
+
+    fn read(part: &'static Part, lane: &Lane, operation: BitOperation) -> Option<(u64, bool)> {
+        Part::of(lane, operation, part).map(|change| change.shadow(false))
+    }
+
+    fn of(operation: BitOperation, value: u64, other: u64, result: u64) -> Option<(u64, bool)> {
+        read(&Part::WORD, &Lane { a: value, b: other, result, shadow_a: DOT, shadow_b: 0 }, operation)
+    }
+
+    #[test]
+    fn signs_and_exponents() {
+        assert_eq!(of(Xor, NUMBER, SIGN, NUMBER ^ SIGN), Some((DOT | SIGN, false)));
+        assert_eq!(of(And, NUMBER, EXPONENT, NUMBER & EXPONENT), Some((DOT | SIGN, false)));
+        assert_eq!(of(And, FIVE, !SIGN, FIVE), Some((DOT, false)));
+        assert_eq!(of(Or, FIVE, SIGN, FIVE | SIGN), Some((DOT | SIGN, false)));
+        assert_eq!(of(Other, FIVE, 3, FIVE + 3), Some((DOT + 3, false)));
+        assert_eq!(of(Other, FIVE, SIGN, FIVE + SIGN), Some((DOT | SIGN, false)));
+        // With anything above the word, in the bytes that pad the number.
+        let above = 0x1234_5678_9abc_0000;
+        assert_eq!(of(Other, above | FIVE, 3, above | (FIVE + 3)), Some((DOT + 3, false)));
+    }
+
+    #[test]
+    fn a_fraction_is_made_in_two_steps() {
+        for value in [FIVE, FIVE | SIGN] {
+            let sign = value & SIGN;
+            let (dot, lost) = of(And, value, SIGN, sign).unwrap();
+            assert_eq!((dot, lost), (DOT - 2, false));
+            let lane = Lane { a: sign, b: BIAS, result: sign | BIAS, shadow_a: dot, shadow_b: 0 };
+            assert_eq!(read(&Part::WORD, &lane, Or), Some((DOT - 2, false)));
+        }
+    }
+
+    #[test]
+    fn a_sign_that_is_given_to_another_number_has_no_derivative() {
+        let (sign, lost) = of(And, NUMBER, SIGN, SIGN).unwrap();
+        assert!(!lost);
+        for operation in [Or, Merge, Xor] {
+            let lane = Lane { a: FIVE, b: SIGN, result: FIVE | SIGN, shadow_a: DOT + 1, shadow_b: sign };
+            assert_eq!(read(&Part::WORD, &lane, operation), Some(((DOT + 1) | SIGN, false)));
+        }
+    }
+
+    #[test]
+    fn integers_are_passive_and_other_operations_are_lost() {
+        assert_eq!(of(ShiftRight, NUMBER, 15 << 32 | 15, 1), Some((0, false)));
+        assert_eq!(of(Other, FIVE, BIAS.wrapping_neg(), 2), Some((0, false)));
+        assert_eq!(of(Other, BIAS - 3, BIAS.wrapping_neg(), (-3i64) as u64), Some((0, false)));
+        assert_eq!(of(Other, BIAS - 3, BIAS.wrapping_neg(), 0xffff_fffd), Some((0, false)));
+        assert_eq!(of(Other, FIVE, 0, !FIVE & 0xffff_ffff), Some((0, true)));
+        assert_eq!(of(Other, FIVE, 0x3000, FIVE + 0x3000), Some((0, true)));
+        assert_eq!(of(And, FIVE, 0, 0), Some((0, false)));
+        assert_eq!(of(And, FIVE, 0xff, FIVE & 0xff), Some((0, true)));
+    }
+
+    #[test]
+    fn words_of_other_numbers_are_left_to_the_general_rule() {
+        let lane = Lane { a: 0x1234, b: 1, result: 0x1235, shadow_a: DOT, shadow_b: 0 };
+        assert_eq!(read(&Part::WORD, &lane, Other), None);
+        let [value, result, dot] = [1.5f64, -1.5, 1.0].map(f64::to_bits);
+        let lane = Lane { a: value, b: 1 << 63, result, shadow_a: dot, shadow_b: 0 };
+        assert_eq!(read(&Part::WORD, &lane, Xor), None);
+    }
+
+    #[test]
+    fn what_is_left_behind_the_number_is_left_alone() {
+        let above = 0x4008_1234_5678_0000;
+        let lane = Lane { a: FIVE, b: SIGN, result: FIVE | SIGN, shadow_a: above | DOT, shadow_b: 0 };
+        assert_eq!(read(&Part::WORD, &lane, Xor), None);
+        assert_eq!(read(&Part::PADDED_WORD, &lane, Xor), Some((above | DOT | SIGN, false)));
+        let lane = Lane { b: SIGN, result: 0, ..lane };
+        assert_eq!(read(&Part::PADDED_WORD, &lane, And), Some((DOT - 2, false)));
+    }
+
+    /// A negated bit field: `~v >> 7 << 7 | v & 0x7f`.
+    #[test]
+    fn the_highest_byte() {
+        let lane =
+            |value: u64, other: u64, result: u64| Lane { a: value, b: other, result, shadow_a: 0x40, shadow_b: 0 };
+        assert_eq!(read(&Part::BYTE, &lane(0xbf, 0x80, 0x3f), Xor), Some((0xc0, false)));
+        assert_eq!(read(&Part::BYTE, &lane(0xbf, 0x7f, 0x3f), And), Some((0xc0, false)));
+        assert_eq!(read(&Part::BYTE, &lane(0x3f, 0, 0xffff_ffc0), Other), Some((0xc0, false)));
+        assert_eq!(read(&Part::BYTE, &lane(0x3f, 7, 0), ShiftRight), Some((0, false)));
+        // Another exponent, or a byte of a mantissa.
+        assert_eq!(read(&Part::BYTE, &lane(0x3f, 1, 0x40), Other), Some((0, true)));
+        assert_eq!(read(&Part::BYTE, &lane(0x81, 0x80, 0x01), Xor), None);
+        assert_eq!(read(&Part::WORD, &lane(0x3f, 0x80, 0xbf), Xor), None);
+    }
+
+    #[test]
+    fn while_suspended_only_moves_keep_their_dot_value() {
+        let lane = Lane { a: FIVE, b: SIGN, result: FIVE | SIGN, shadow_a: DOT, shadow_b: 0 };
+        assert_eq!(Part::of(&lane, Or, &Part::WORD).map(|change| change.shadow(true)), Some((0, false)));
+        let same = Lane { b: 0, result: FIVE, ..lane };
+        assert_eq!(Part::of(&same, Or, &Part::WORD).map(|change| change.shadow(true)), Some((DOT, false)));
+    }
+}
