@@ -13,7 +13,7 @@
 
 mod values;
 
-use crate::ir::BitOperation;
+use crate::ir::{BitOperation, Format};
 use crate::shadow::{NARROW_LIMIT, WIDE_TAG};
 
 /// One eight-byte lane of an operation. An operation on four bytes has zeros in the upper halves.
@@ -85,6 +85,10 @@ const NARROW: Layout = Layout { mantissa: (1 << 23) - 1, sign: 1 << 31, mantissa
 const HALF_EXPONENT: u64 = 0x3f00_0000;
 
 impl Layout {
+    fn is(&self, format: Format) -> bool {
+        self.mantissa_bits == if format == Format::Binary64 { 52 } else { 23 }
+    }
+
     fn exponent(&self, bits: u64) -> u64 {
         bits >> self.mantissa_bits & self.exponent_mask
     }
@@ -125,15 +129,20 @@ fn number(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, resu
     if operation == BitOperation::Select {
         return selection(a, b, result);
     }
+    if matches!(operation, BitOperation::Choice(format) | BitOperation::Mantissa(format) if !layout.is(format)) {
+        // Half of a binary64 number, or two numbers as one.
+        return if a.index | b.index == 0 { Outcome::Passive } else { Outcome::Lost };
+    }
     match (a.index != 0, b.index != 0) {
         (true, _) | (_, true) if matches!(operation, BitOperation::Scale(_)) => {
             values::scaled(layout, operation, a, b.value)
         }
-        (true, false) if operation == BitOperation::Choice => values::chosen(layout, a, b.value, result),
-        (false, true) if operation == BitOperation::Choice => values::chosen(layout, b, a.value, result),
+        (true, false) if matches!(operation, BitOperation::Choice(_)) => values::chosen(layout, a, b.value, result),
+        (false, true) if matches!(operation, BitOperation::Choice(_)) => values::chosen(layout, b, a.value, result),
         (false, false) => Outcome::Passive,
         (true, false) => one_active(layout, mask_of_first(operation, b.value), a, result),
         (false, true) => one_active(layout, mask_of_second(operation, a.value), b, result),
+        (true, true) if matches!(operation, BitOperation::Choice(_)) => values::chosen_of_two(layout, a, b, result),
         (true, true) => both_active(layout, a, b, result),
     }
 }

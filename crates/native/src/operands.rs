@@ -85,6 +85,7 @@ fn set_operand(
         mem | mem_offs => return set_memory(instruction, operand, random),
         mem_vsib32x | mem_vsib64x => return set_indexed(instruction, operand, Register::XMM0, random),
         mem_vsib32y | mem_vsib64y => return set_indexed(instruction, operand, Register::YMM0, random),
+        mem_vsib32z | mem_vsib64z => return set_indexed(instruction, operand, Register::ZMM0, random),
         st0 => Register::ST0,
         sti_opcode => Register::ST1 + random.below(5) as u32,
         r8_or_mem | r16_or_mem | r32_or_mem | r32_or_mem_mpx | r64_or_mem | r64_or_mem_mpx | mm_or_mem | xmm_or_mem

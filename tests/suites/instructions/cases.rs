@@ -7,6 +7,7 @@ use derivgrind_native::operands;
 use derivgrind_native::{Machine, Native, Random, Refusal, Registers};
 use iced_x86::{Code, Instruction, OpCodeOperandKind, OpKind, Register};
 
+use crate::elements::Elements;
 use crate::natively::Movement;
 use crate::reference;
 use crate::values::Format;
@@ -163,10 +164,11 @@ impl Cases {
         let number = self.snippets.len();
         let mut executed = false;
         let computes = self.computes(native, &instruction, random);
+        let Some(elements) = Elements::observe(native, &instruction, &self.bases[0], random) else { return };
         // Some operands make some instructions fault; those say nothing.
         for _ in 0..3 * sets {
             let base = random.below(self.bases.len() as u64) as usize;
-            let mut writer = Writer { native, instruction: &instruction, random, computes };
+            let mut writer = Writer { native, instruction: &instruction, random, computes, elements: &elements };
             let Some((before, marks, expected)) = writer.case(&self.bases[base]) else {
                 if executed {
                     continue;
@@ -175,7 +177,7 @@ impl Cases {
                 };
             };
             executed = true;
-            let loses = writer.loses(&marks, &expected);
+            let loses = writer.loses(&before, &marks, &expected);
             let patches = differences(&self.bases[base], &before);
             self.cases.push(Case { snippet: number, base, patches, marks, expected, loses });
             if self.cases.iter().rev().take_while(|case| case.snippet == number).count() == sets {
@@ -194,7 +196,10 @@ impl Cases {
         if reference::extends_signs(instruction.mnemonic()) || reference::compared(instruction).is_some() {
             return false;
         }
-        if reference::count(instruction).is_some() || reference::is_lost(instruction) {
+        if reference::count(instruction).is_some()
+            || reference::is_lost(instruction)
+            || reference::is_never_move(instruction)
+        {
             return true;
         }
         let mut instruction = instruction;
@@ -205,7 +210,8 @@ impl Cases {
         let selectors = reference::selectors(instruction);
         let mut faulted = true;
         let computes = (0..OBSERVATIONS).any(|observation| {
-            let mut writer = Writer { native, instruction, random, computes: false };
+            let elements = Elements::default();
+            let mut writer = Writer { native, instruction, random, computes: false, elements: &elements };
             let mut before = self.bases[observation % self.bases.len()].clone();
             // With a carry and without, `sbb` by -1 is two things.
             before.flags = before.flags & !1 | observation as u64 & 1;

@@ -252,6 +252,10 @@ impl Checker<'_> {
                 let _ = writeln!(text, "    operand {operand}: 0x{bytes}");
             }
         }
+        if let Some(range) = places::register(instruction.op_mask()) {
+            let mask: String = before.bytes()[range].iter().rev().map(|byte| format!("{byte:08b}")).collect();
+            let _ = writeln!(text, "    mask: 0b{mask}");
+        }
         let marks: Vec<String> =
             self.case.marks.iter().map(|(at, mark)| format!("{} {mark:x?}", places::name(*at))).collect();
         let _ = writeln!(text, "    active: {}", marks[..marks.len().min(12)].join(", "));

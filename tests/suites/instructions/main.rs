@@ -5,6 +5,7 @@ mod cases;
 mod check;
 mod client;
 mod coverage;
+mod elements;
 mod natively;
 mod places;
 mod reference;
@@ -14,8 +15,9 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Result;
 use derivgrind_native::forms::{self, Class};
-use derivgrind_tests::suite::{Outcome, Suite, fail};
+use derivgrind_tests::suite::{Outcome, Suite, fail, skip};
 use derivgrind_tests::{compiler, full};
 use iced_x86::Code;
 
@@ -38,6 +40,7 @@ const CLASSES: &[Class] = &[
     Class::F16c,
     Class::Fma,
     Class::Avx2,
+    Class::Avx512,
 ];
 const SHORT: Extent = Extent { instructions: 2, sets: 5 };
 /// At least 200 operand sets for each form.
@@ -60,7 +63,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether losses are counted where there are any, and only there.
-fn counts_losses(program: &Path, directory: &Path, cases: &Cases) -> Outcome {
+fn wrong_losses(program: &Path, directory: &Path, cases: &Cases) -> Result<Vec<String>> {
     let run = |cases: &Cases| Client::new(program, directory, cases)?.run(Mode::Recording);
     let mut wrong = Vec::new();
     for loses in [false, true] {
@@ -85,36 +88,54 @@ fn counts_losses(program: &Path, directory: &Path, cases: &Cases) -> Outcome {
             }
         }
     }
-    if wrong.is_empty() { Ok(()) } else { fail(wrong.join("\n")) }
+    Ok(wrong)
+}
+
+/// Forms that are executed together, which bounds memory.
+const TOGETHER: usize = 100;
+
+/// What became of a class.
+#[derive(Default)]
+struct Tally {
+    cases: usize,
+    executed: usize,
+    missing: Vec<String>,
+    wrong: Vec<String>,
 }
 
 fn conforms(class: Class, mode: Mode) -> Outcome {
     let forms: Vec<Code> = forms::all().filter(|code| Class::of(*code) == class).collect();
-    let extent = if full() { FULL } else { SHORT };
-    let cases = Cases::generate(&forms, extent, client::BASE, 1 + class as u64);
+    if class == Class::Avx512 && !is_x86_feature_detected!("avx512bw") {
+        return skip(format!("the processor has no AVX-512: {} forms", forms.len()));
+    }
     let scratch = compiler::scratch("instructions")?;
     let program: PathBuf = scratch.path().join("client");
     compiler::compile("gcc", &compiler::programs().join("conformance.c"), &program, &["-O2"])?;
-    let client = Client::new(&program, scratch.path(), &cases)?;
-    let native = client.run(Mode::Native)?;
-    let run = client.run(mode)?;
-    let differences = check::differences(&cases, &native, &run, mode);
-    println!(
-        "{}: {} forms, {} executed, {} cases; {} differ",
-        class.name(),
-        forms.len(),
-        forms.len() - cases.unexecuted.len(),
-        cases.cases.len(),
-        differences.len()
-    );
+    let mut tally = Tally::default();
+    for (number, forms) in forms.chunks(TOGETHER).enumerate() {
+        conform(forms, mode, &program, scratch.path(), (1 + class as u64) << 32 | number as u64, &mut tally)?;
+    }
+    let Tally { cases, executed, missing, wrong } = tally;
+    println!("{}: {} forms, {executed} executed, {cases} cases; {} differ", class.name(), forms.len(), wrong.len());
     // A processor without a feature refuses a class as a whole. A form of which a part is refused has not been tested.
-    let missing: Vec<String> = cases.missing(&forms).map(|(code, what)| format!("{code:?}: {what}")).collect();
     if missing.len() * 50 > forms.len() {
         return fail(format!("{} forms were not executed:\n{}", missing.len(), missing.join("\n")));
     }
-    if differences.is_empty() {
-        return if mode == Mode::Recording { counts_losses(&program, scratch.path(), &cases) } else { Ok(()) };
+    if wrong.is_empty() { Ok(()) } else { fail(format!("{} forms differ:\n{}", wrong.len(), wrong.join("\n"))) }
+}
+
+fn conform(forms: &[Code], mode: Mode, program: &Path, directory: &Path, seed: u64, tally: &mut Tally) -> Outcome {
+    let cases = Cases::generate(forms, if full() { FULL } else { SHORT }, client::BASE, seed);
+    let client = Client::new(program, directory, &cases)?;
+    let native = client.run(Mode::Native)?;
+    let run = client.run(mode)?;
+    let differences = check::differences(&cases, &native, &run, mode);
+    tally.cases += cases.cases.len();
+    tally.executed += forms.len() - cases.unexecuted.len();
+    tally.missing.extend(cases.missing(forms).map(|(code, what)| format!("{code:?}: {what}")));
+    tally.wrong.extend(differences.iter().map(|(code, text)| format!("{code:?}\n  {text}")));
+    if differences.is_empty() && mode == Mode::Recording {
+        tally.wrong.extend(wrong_losses(program, directory, &cases)?);
     }
-    let texts: Vec<String> = differences.iter().map(|(code, text)| format!("{code:?}\n  {text}")).collect();
-    fail(format!("{} forms differ:\n{}", texts.len(), texts.join("\n")))
+    Ok(())
 }

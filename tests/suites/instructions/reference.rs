@@ -5,6 +5,7 @@
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
+use crate::elements::Operand;
 use crate::places;
 use crate::values::Format;
 
@@ -29,8 +30,10 @@ pub enum Function {
     Reciprocal,
     /// `1 / sqrt(a)`
     ReciprocalRoot,
-    /// `a`, in another format.
+    /// `a`, in another format, or less a step function.
     Convert,
+    /// `a` times 2 to the power of `b`, rounded down.
+    Scale,
     /// `±a b ± c`
     Fused {
         /// Whether the product is negated.
@@ -68,6 +71,10 @@ const ARITHMETIC: &[(&str, Function, Shape)] = &[
     ("sqrt", Function::Sqrt, Shape::Last),
     ("rcp", Function::Reciprocal, Shape::Last),
     ("rsqrt", Function::ReciprocalRoot, Shape::Last),
+    ("rcp14", Function::Reciprocal, Shape::Last),
+    ("rsqrt14", Function::ReciprocalRoot, Shape::Last),
+    ("reduce", Function::Convert, Shape::Last),
+    ("scalef", Function::Scale, Shape::Corresponding),
     ("addsub", Function::Add, Shape::SubtractInEvenLanes),
     ("hadd", Function::Add, Shape::Neighbours),
     ("hsub", Function::Sub, Shape::Neighbours),
@@ -107,22 +114,23 @@ pub fn lanes(instruction: &Instruction) -> Vec<Lane> {
     }
     let Some(&(_, function, shape)) = ARITHMETIC.iter().find(|(name, ..)| *name == base) else { return Vec::new() };
     let (target, sources) = operands(instruction);
-    let (Some(a), Some(b)) = (sources.first().copied(), sources.last().copied()) else { return Vec::new() };
+    let (Some(a), Some(b)) = (sources.first(), sources.last()) else { return Vec::new() };
     let size = format.bytes();
+    let (a, b) = (|at: usize| a.at(at, size), |at: usize| b.at(at, size));
     let count = if packed { instruction.op0_register().size() / size } else { 1 };
     let group = 16 / size;
     let lane = |position: usize| {
         let at = position * size;
         let (function, operands) = match shape {
-            Shape::Corresponding => (function, vec![a + at, b + at]),
-            Shape::Last => (function, vec![b + at]),
+            Shape::Corresponding => (function, vec![a(at), b(at)]),
+            Shape::Last => (function, vec![b(at)]),
             Shape::SubtractInEvenLanes => {
-                (if position.is_multiple_of(2) { Function::Sub } else { Function::Add }, vec![a + at, b + at])
+                (if position.is_multiple_of(2) { Function::Sub } else { Function::Add }, vec![a(at), b(at)])
             }
             Shape::Neighbours => {
                 let (start, within) = (position / group * group, position % group);
-                let source = if within < group / 2 { a } else { b };
-                let first = source + (start + 2 * (within % (group / 2))) * size;
+                let first = (start + 2 * (within % (group / 2))) * size;
+                let first = if within < group / 2 { a(first) } else { b(first) };
                 (function, vec![first, first + size])
             }
             Shape::Selected => {
@@ -130,7 +138,7 @@ pub fn lanes(instruction: &Instruction) -> Vec<Lane> {
                 let start = position / group * group;
                 let receives = immediate & 1 << (position % group) != 0;
                 let selected = (0..group).filter(|k| receives && immediate & 0x10 << k != 0);
-                let products = selected.flat_map(|k| [a + (start + k) * size, b + (start + k) * size]);
+                let products = selected.flat_map(|k| [a((start + k) * size), b((start + k) * size)]);
                 (function, products.collect())
             }
         };
@@ -153,12 +161,14 @@ fn suffix(name: &str) -> Option<(&str, Format, bool)> {
 }
 
 /// The destination, and the sources: in two-operand forms the destination is the first.
-pub fn operands(instruction: &Instruction) -> (usize, Vec<usize>) {
+pub fn operands(instruction: &Instruction) -> (usize, Vec<Operand>) {
     let all = (0..instruction.op_count()).filter(|&operand| instruction.op_kind(operand) != OpKind::Immediate8);
-    let starts: Vec<usize> =
-        all.filter_map(|operand| places::operand(instruction, operand)).map(|range| range.start).collect();
-    let sources = if starts.len() >= 3 { starts[1..].to_vec() } else { starts.clone() };
-    (starts.first().copied().unwrap_or(0), sources)
+    let mut all: Vec<Operand> = all.filter_map(|operand| Operand::of(instruction, operand)).collect();
+    let target = all.first().map_or(0, |operand| operand.range.start);
+    if all.len() >= 3 {
+        all.remove(0);
+    }
+    (target, all)
 }
 
 /// `fmadd132ps` and so on: the digits name the operands in the order first factor, second factor, addend.
@@ -175,12 +185,11 @@ fn fused(instruction: &Instruction, base: &str, format: Format, packed: bool) ->
         "fmsubadd" => [(false, false), (false, true)],
         _ => return None,
     };
-    let starts: Vec<usize> =
-        (0..3).filter_map(|operand| places::operand(instruction, operand)).map(|range| range.start).collect();
+    let operands: Vec<Operand> = (0..3).filter_map(|operand| Operand::of(instruction, operand)).collect();
     let digits = order.chars().map(|digit| digit.to_digit(10).map(|digit| digit as usize - 1));
     let order = digits.collect::<Option<Vec<usize>>>()?;
     // In `132` the digits give: factor 1, addend 2's place is the middle: operand 1 times operand 3 plus operand 2.
-    let [x, y, z] = [order[0], order[1], order[2]].map(|operand| starts[operand]);
+    let [x, y, z] = [order[0], order[1], order[2]].map(|operand| &operands[operand]);
     let count = if packed { instruction.op0_register().size() / format.bytes() } else { 1 };
     let lane = |position: usize| {
         let (negative_product, negative_addend) = if position.is_multiple_of(2) { even } else { odd };
@@ -188,9 +197,9 @@ fn fused(instruction: &Instruction, base: &str, format: Format, packed: bool) ->
         Lane {
             function: Function::Fused { negative_product, negative_addend },
             format,
-            target: starts[0] + at,
+            target: operands[0].range.start + at,
             operand_format: format,
-            operands: vec![x + at, y + at, z + at],
+            operands: [x, y, z].map(|operand| operand.at(at, format.bytes())).to_vec(),
         }
     };
     Some((0..count).map(lane).collect())
@@ -206,12 +215,13 @@ fn conversion(instruction: &Instruction, name: &str) -> Option<Vec<Lane>> {
         _ => return None,
     };
     let (target, sources) = operands(instruction);
-    let source = sources.last().copied()?;
+    let source = sources.last()?;
     let last = instruction.op_count() - 1;
     // The wider of the two is full.
     let count = match to {
         _ if !packed => 1,
         Format::Double => instruction.op0_register().size() / 8,
+        Format::Single if source.broadcast => instruction.code().op_code().memory_size().size() / 8,
         Format::Single => places::operand(instruction, last)?.len() / 8,
     };
     let lane = |position: usize| Lane {
@@ -219,12 +229,18 @@ fn conversion(instruction: &Instruction, name: &str) -> Option<Vec<Lane>> {
         format: to,
         target: target + position * to.bytes(),
         operand_format: from,
-        operands: vec![source + position * from.bytes()],
+        operands: vec![source.at(position * from.bytes(), from.bytes())],
     };
     Some((0..count).map(lane).collect())
 }
 
 impl Function {
+    /// Whether the values are too special for the rule.
+    pub fn is_too_special(self, values: &[f64]) -> bool {
+        // Results out of range.
+        self == Function::Scale && !values.get(1).is_some_and(|power| power.abs() < 1000.0)
+    }
+
     /// Partial derivatives with respect to each operand, at these values. `active` says which operands matter.
     pub fn partials(self, values: &[f64], active: &[bool], format: Format) -> Vec<f64> {
         let (a, b) = (values.first().copied().unwrap_or(0.0), values.get(1).copied().unwrap_or(0.0));
@@ -256,6 +272,7 @@ impl Function {
             Function::Reciprocal => vec![-1.0 / (a * a)],
             Function::ReciprocalRoot => vec![-0.5 / (a * a.sqrt())],
             Function::Convert => vec![1.0],
+            Function::Scale => vec![b.floor().exp2(), 0.0],
             Function::Fused { negative_product, negative_addend } => {
                 if !active[2] && is_rounding_constant(values[2], format) {
                     return vec![0.0; 3];
@@ -282,10 +299,14 @@ fn is_rounding_constant(value: f64, format: Format) -> bool {
 /// What is no real number, or a step function of one, has derivative zero: comparisons, tests, conversions to and from integers, roundings, signs.
 pub fn is_flat(mnemonic: Mnemonic) -> bool {
     let name = base_name(mnemonic);
+    #[rustfmt::skip]
     const BEGINNINGS: &[&str] =
-        &["cmp", "pcmp", "comis", "ucomis", "round", "movmsk", "pmovmskb", "set", "test", "ptest"];
-    let converts = name.starts_with("cvt") && ["si", "dq", "pi"].iter().any(|integer| name.contains(integer));
-    converts || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.starts_with("cmpxchg")
+        &["cmp", "pcmp", "comis", "ucomis", "round", "movmsk", "pmovmskb", "set", "test", "ptest",
+          "rndscale", "getexp", "fpclass", "pmovm2", "pbroadcastm"];
+    let converts = name.starts_with("cvt") && ["si", "dq", "pi", "qq"].iter().any(|integer| name.contains(integer));
+    converts
+        || name.starts_with("pmov") && name.ends_with("2m")
+        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.starts_with("cmpxchg")
 }
 
 /// Moves that also fill bytes with copies of a sign, which belong to no real number.
@@ -315,20 +336,76 @@ pub fn bit_operation(instruction: &Instruction) -> Option<&'static [usize]> {
         ("shl", EITHER), ("sal", EITHER), ("shr", EITHER), ("sar", EITHER), ("rol", EITHER), ("ror", EITHER),
         ("shlx", EITHER), ("shrx", EITHER), ("sarx", EITHER), ("rorx", EITHER),
         ("pslld", &[4]), ("psrld", &[4]), ("psrad", &[4]), ("psllq", &[8]), ("psrlq", &[8]),
+        ("pandd", EITHER), ("pandq", EITHER), ("pandnd", EITHER), ("pandnq", EITHER),
+        ("pord", EITHER), ("porq", EITHER), ("pxord", EITHER), ("pxorq", EITHER), ("pternlogd", EITHER), ("pternlogq", EITHER),
+        ("pminsq", &[8]), ("pmaxsq", &[8]), ("pminuq", &[8]), ("pmaxuq", &[8]), ("psraq", &[8]), ("psravq", &[8]),
+        ("prold", &[4]), ("prord", &[4]), ("prolvd", &[4]), ("prorvd", &[4]),
+        ("prolq", &[8]), ("prorq", &[8]), ("prolvq", &[8]), ("prorvq", &[8]),
+        ("getmantps", &[4]), ("getmantss", &[4]), ("getmantpd", &[8]), ("getmantsd", &[8]),
+        ("rangeps", &[4]), ("rangess", &[4]), ("rangepd", &[8]), ("rangesd", &[8]),
+        ("fixupimmps", &[4]), ("fixupimmss", &[4]), ("fixupimmpd", &[8]), ("fixupimmsd", &[8]),
         ("psllvd", &[4]), ("psrlvd", &[4]), ("psravd", &[4]), ("psllvq", &[8]), ("psrlvq", &[8]),
     ];
     let name = base_name(instruction.mnemonic());
-    TABLE.iter().find(|(entry, _)| *entry == name).map(|(_, sizes)| *sizes)
+    let (_, sizes) = TABLE.iter().find(|(entry, _)| *entry == name)?;
+    // Under a mask, or if one element is repeated, they are elements of the instruction.
+    let elements = instruction.has_op_mask() || instruction.is_broadcast();
+    Some(match instruction.code().op_code().memory_size().element_size() {
+        4 if elements && sizes.contains(&4) => &[4],
+        8 if elements && sizes.contains(&8) => &[8],
+        _ => sizes,
+    })
+}
+
+/// Bytes of the number that a scalar operation on bits computes; the rest of the register is moved.
+pub fn scalar(instruction: &Instruction) -> Option<usize> {
+    let name = base_name(instruction.mnemonic());
+    let (base, format, packed) = suffix(&name)?;
+    (!packed && ["getmant", "range", "fixupimm"].contains(&base)).then_some(format.bytes())
+}
+
+/// Operations that choose one of two operands, perhaps with another sign (or give a constant): which operands these are.
+pub fn choice(instruction: &Instruction) -> Option<[u32; 2]> {
+    let name = base_name(instruction.mnemonic());
+    match suffix(&name)?.0 {
+        "range" => Some([1, 2]),
+        "fixupimm" => Some([0, 1]),
+        _ => None,
+    }
+}
+
+/// Whether zero, a power of two or an infinity can be the result whatever the operands.
+pub fn gives_constants(instruction: &Instruction) -> bool {
+    base_name(instruction.mnemonic()).starts_with("fixupimm")
+}
+
+/// Operations that look like moves of bytes with some operands, but are none.
+pub fn is_never_move(instruction: &Instruction) -> bool {
+    let name = base_name(instruction.mnemonic());
+    let saturates = name.starts_with("pmovus") || name.starts_with("pmovs") && !name.starts_with("pmovsx");
+    saturates
+        || ["kunpck", "kshift", "pbroadcastm", "getmant", "pconflict"]
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+}
+
+/// Whether integer code combines the operands with masks and the like.
+pub fn takes_masks(instruction: &Instruction) -> bool {
+    choice(instruction).is_none() && !base_name(instruction.mnemonic()).starts_with("getmant")
 }
 
 /// Operands that say where data goes, and are no data themselves.
 pub fn selectors(instruction: &Instruction) -> Vec<std::ops::Range<usize>> {
     let name = base_name(instruction.mnemonic());
     let three = instruction.op_count() >= 3;
-    let operand = |operand: u32| places::operand(instruction, operand);
+    let operand = |operand: u32| places::operand(instruction, operand).filter(|_| operand < instruction.op_count());
+    let by_register = three && !matches!(instruction.op_kind(2), OpKind::Immediate8);
     let mut ranges: Vec<Option<std::ops::Range<usize>>> = match name.as_str() {
         "pshufb" => vec![operand(instruction.op_count() - 1)],
         "permd" | "permps" | "maskmovps" | "maskmovpd" | "pmaskmovd" | "pmaskmovq" => vec![operand(1)],
+        "permq" | "permpd" | "permw" if by_register => vec![operand(1)],
+        _ if name.starts_with("permt2") => vec![operand(1)],
+        _ if name.starts_with("permi2") => vec![operand(0)],
         "permilps" | "permilpd" if three => vec![operand(2)],
         "blendvps" | "blendvpd" | "pblendvb" if instruction.op_count() == 4 => vec![operand(3)],
         "blendvps" | "blendvpd" | "pblendvb" => vec![places::register(iced_x86::Register::XMM0)],
@@ -337,6 +414,7 @@ pub fn selectors(instruction: &Instruction) -> Vec<std::ops::Range<usize>> {
         "xlatb" => vec![places::register(iced_x86::Register::AL)],
         _ => Vec::new(),
     };
+    ranges.push(places::register(instruction.op_mask()));
     if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
         ranges.push(places::register(iced_x86::Register::RCX));
     }
@@ -381,9 +459,19 @@ pub fn is_lost(instruction: &Instruction) -> bool {
     is_mmx && matches!(instruction.mnemonic(), Mnemonic::Pshufb | Mnemonic::Maskmovq)
 }
 
+/// Whether an element of the result depends on several elements of a source, on another one, or on one that lies elsewhere.
+pub fn mixes_elements(instruction: &Instruction) -> bool {
+    #[rustfmt::skip]
+    const BEGINNINGS: &[&str] = &["pack", "pmadd", "dbpsad", "psad", "phadd", "phsub", "psll", "psra", "psrl",
+        "pconflict", "pmovs", "pmovus", "cvtps2ph", "cvtph2ps"];
+    let name = base_name(instruction.mnemonic());
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// Integer minimum and maximum: which of two numbers is the result.
 pub fn selects(instruction: &Instruction) -> bool {
-    ["pminsd", "pmaxsd", "pminud", "pmaxud"].contains(&base_name(instruction.mnemonic()).as_str())
+    ["pminsd", "pmaxsd", "pminud", "pmaxud", "pminsq", "pmaxsq", "pminuq", "pmaxuq"]
+        .contains(&base_name(instruction.mnemonic()).as_str())
 }
 
 /// Shifts and rotations of general registers.
@@ -393,7 +481,8 @@ pub fn shifts(mnemonic: Mnemonic) -> bool {
 
 /// The operand that says how far an instruction shifts or which bit it changes, if that is no immediate.
 pub fn count(instruction: &Instruction) -> Option<std::ops::Range<usize>> {
-    const BEGINNINGS: &[&str] = &["sh", "sal", "sar", "rol", "ror", "rcl", "rcr", "psll", "psrl", "psra", "bt"];
+    const BEGINNINGS: &[&str] =
+        &["sh", "sal", "sar", "rol", "ror", "rcl", "rcr", "psll", "psrl", "psra", "prol", "pror", "bt"];
     let name = base_name(instruction.mnemonic());
     let counts = BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.ends_with("ldq");
     places::operand(instruction, instruction.op_count().checked_sub(1)?).filter(|_| counts)

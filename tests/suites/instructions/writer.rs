@@ -9,6 +9,7 @@ use derivgrind_native::{Machine, Native, Random, Registers};
 use iced_x86::{Instruction, Mnemonic, Register};
 
 use crate::cases::{Expected, Mark};
+use crate::elements::{Elements, Operand};
 use crate::natively::{self, Movement, Origin, Slope};
 use crate::places;
 use crate::reference::{self, Lane};
@@ -24,6 +25,8 @@ pub struct Writer<'a> {
     pub random: &'a mut Random,
     /// Whether the instruction does more than move data.
     pub computes: bool,
+    /// What a write mask governs.
+    pub elements: &'a Elements,
 }
 
 /// What is active: offset, kind.
@@ -35,7 +38,7 @@ impl Writer<'_> {
     /// The machine before, what is active, what is expected; `None` if the instruction faults.
     pub fn case(&mut self, base: &Machine) -> Option<(Machine, Marks, Expectations)> {
         let mut before = base.clone();
-        let lanes = reference::lanes(self.instruction);
+        let mut lanes = reference::lanes(self.instruction);
         let sizes = reference::bit_operation(self.instruction);
         self.prepare(&mut before);
         let format = match (lanes.first(), sizes) {
@@ -58,11 +61,13 @@ impl Writer<'_> {
         }
         let movement = Movement::observe(self.native, self.instruction, (&before, &after), &fixed, self.random);
         let mut expected: Vec<(usize, Expected)> = Vec::new();
+        let is_arithmetic = !lanes.is_empty();
+        lanes.retain(|lane| !self.elements.are_masked_out(&before, lane.target));
         for lane in &lanes {
             expected.push((lane.target, self.arithmetic(lane, &before, &marks)));
         }
         // A shift by whole bytes is a move.
-        if let (Some(format), Some(_), true) = (format, sizes, self.computes && lanes.is_empty()) {
+        if let (Some(format), Some(_), true) = (format, sizes, self.computes && !is_arithmetic) {
             expected.extend(self.bits(format, (&before, &after), &marks));
         }
         self.moved((&before, &after), &marks, &movement, &mut expected);
@@ -70,7 +75,7 @@ impl Writer<'_> {
     }
 
     /// Whether derivative information is lost in a case.
-    pub fn loses(&self, marks: &Marks, expected: &Expectations) -> Option<bool> {
+    pub fn loses(&self, before: &Machine, marks: &Marks, expected: &Expectations) -> Option<bool> {
         if reference::bit_operation(self.instruction).is_some() && self.computes {
             let any = |wanted: fn(&Expected) -> bool| expected.iter().any(|(_, expected)| wanted(expected));
             let is_sure = any(|expected| matches!(expected, Expected::Lost(_)));
@@ -82,14 +87,30 @@ impl Writer<'_> {
         if self.instruction.mnemonic() == Mnemonic::Xadd || is_x87 || reference::is_lost(self.instruction) {
             return None;
         }
+        let lanes = reference::lanes(self.instruction);
+        if !lanes.is_empty() && expected.iter().any(|(_, expected)| matches!(expected, Expected::Anything(_))) {
+            return None;
+        }
         let is_flat = reference::is_flat(self.instruction.mnemonic());
-        if !self.computes || is_flat || !reference::lanes(self.instruction).is_empty() {
+        if !self.computes || is_flat || !lanes.is_empty() {
             return Some(false);
         }
-        let read = places::read(self.instruction);
+        let mut whole = *self.instruction;
+        whole.set_op_mask(Register::None);
+        let read = places::read(&whole);
         let is_read =
-            |at: usize, mark: Mark| read.iter().any(|range| range.start < at + mark.bytes() && at < range.end);
-        Some(marks.iter().any(|(at, mark)| is_read(*at, *mark)))
+            |at: usize, mark: Mark| read.iter().find(|range| range.start < at + mark.bytes() && at < range.end);
+        let mut read = marks.iter().filter_map(|(at, mark)| Some((*at, is_read(*at, *mark)?))).peekable();
+        if self.elements.bytes().is_none() || read.peek().is_none() {
+            return Some(read.peek().is_some());
+        }
+        // Which elements count shows if they correspond.
+        let target = places::operand(self.instruction, 0)?;
+        let counts = |(at, range): (usize, &Range<usize>)| {
+            range.len() == target.len() && !self.elements.are_masked_out(before, target.start + (at - range.start))
+        };
+        let mixes = reference::mixes_elements(self.instruction);
+        read.any(|read| !mixes && counts(read)).then_some(true)
     }
 
     /// Values that the instruction needs to be of use.
@@ -123,7 +144,8 @@ impl Writer<'_> {
 
     /// Numbers of a format in all operands.
     fn fill(&mut self, machine: &mut Machine, format: Format, bits: bool) {
-        let operands = self.data_operands();
+        let operands: Vec<Range<usize>> = self.data_operands().into_iter().map(|operand| operand.range).collect();
+        let bits = bits && reference::takes_masks(self.instruction);
         // One of the sources is a mask or the like.
         let last = self.random.below(2) == 0;
         for (position, operand) in operands.iter().cloned().enumerate() {
@@ -144,21 +166,21 @@ impl Writer<'_> {
     }
 
     /// Operands of at least four bytes.
-    fn data_operands(&self) -> Vec<Range<usize>> {
-        let operands = (0..self.instruction.op_count()).filter_map(|k| places::operand(self.instruction, k));
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        for range in operands.filter(|range| range.len() >= 4 && range.len().is_multiple_of(4)) {
-            if !ranges.contains(&range) {
-                ranges.push(range);
+    fn data_operands(&self) -> Vec<Operand> {
+        let operands = (0..self.instruction.op_count()).filter_map(|k| Operand::of(self.instruction, k));
+        let mut found: Vec<Operand> = Vec::new();
+        for operand in operands.filter(|operand| operand.range.len() >= 4 && operand.range.len().is_multiple_of(4)) {
+            if !found.contains(&operand) {
+                found.push(operand);
             }
         }
-        ranges
+        found
     }
 
     /// Inputs in some lanes of some operands.
     fn inputs(&mut self, format: Format) -> Marks {
         let mut marks: Marks = Vec::new();
-        for operand in self.data_operands() {
+        for Operand { range: operand, .. } in self.data_operands() {
             let share = self.random.pick(&[0, 2, 4, 4]);
             if self.barred().iter().any(|range| range.start < operand.end && operand.start < range.end) {
                 continue;
@@ -226,6 +248,9 @@ impl Writer<'_> {
         let values: Vec<f64> = lane.operands.iter().map(|at| format.value(number(before, *at, format))).collect();
         let active: Vec<Option<u16>> = lane.operands.iter().map(|at| mark_at(marks, *at)).collect();
         let is_active: Vec<bool> = active.iter().map(Option::is_some).collect();
+        if lane.function.is_too_special(&values) {
+            return Expected::Anything(lane.format);
+        }
         let partials = lane.function.partials(&values, &is_active, format);
         let terms = active.iter().zip(&partials).filter_map(|(mark, partial)| Some(((*mark)?, *partial))).collect();
         let moderate = |value: f64| (1e-4..1e4).contains(&value.abs());
@@ -237,82 +262,90 @@ impl Writer<'_> {
     /// What the numbers among the results of an operation on bits depend on.
     fn bits(&mut self, format: Format, runs: (&Machine, &Machine), marks: &Marks) -> Vec<(usize, Expected)> {
         let Some(target) = places::operand(self.instruction, 0) else { return Vec::new() };
-        let operands = self.data_operands();
-        let mut expected = Vec::new();
         if target.len() < format.bytes() {
-            return expected;
+            return Vec::new();
         }
-        for at in target.clone().step_by(format.bytes()) {
-            // Where all bytes are moved, so is their shadow.
-            // Both numbers of the eight bytes are ordinary ones, or it could be one number.
-            let pair = (at - target.start) / 8 * 8;
-            let is_ordinary = |at: usize| {
-                let bits = number(runs.0, at, format);
-                format.is_normal(bits) && bits & ((1 << format.mantissa_bits()) - 1) != 0
-            };
-            let is_source = |range: &&Range<usize>| {
-                let is_active = [0, 4].iter().any(|half| mark_at(marks, range.start + pair + half).is_some());
-                range.len() >= pair + 8
-                    && is_active
-                    && (self.instruction.op_count() < 3 || range.start != target.start)
-                    && reference::count(self.instruction).as_ref() != Some(*range)
-            };
-            let ordinary = operands
-                .iter()
-                .filter(is_source)
-                .all(|range| is_ordinary(range.start + pair) && is_ordinary(range.start + pair + 4));
-            let two_readings = format == Format::Single && target.len() >= 8 && !ordinary;
-            if reference::selects(self.instruction) {
-                expected.push((at, self.selected(format, runs, marks, at - target.start, two_readings)));
-                continue;
-            }
-            let mut slopes = Vec::new();
-            for operand in &operands {
-                let source = operand.start + (at - target.start);
-                let Some(mark) = mark_at(marks, source).filter(|_| source < operand.end) else { continue };
-                slopes.push((
-                    mark,
-                    natively::slope(self.native, self.instruction, runs, format, [source, at], self.random),
-                ));
-            }
-            let factors = slopes.iter().filter_map(|(mark, slope)| match slope {
-                Slope::Factor(factor) => Some((*mark, *factor)),
-                _ => None,
-            });
-            let terms: Vec<(u16, f64)> = factors.collect();
-            // Which of two active numbers it is that has been scaled does not show if one of them is a mask.
-            let is_special = |operand: &Range<usize>| {
-                let bits = number(runs.0, operand.start + (at - target.start), format);
-                let mantissa = bits & ((1 << format.mantissa_bits()) - 1);
-                bits & !format.sign() != 0 && (!format.is_normal(bits) || mantissa == 0)
-            };
-            let is_zero = |operand: &Range<usize>| {
-                number(runs.0, operand.start + (at - target.start), format) & !format.sign() == 0
-            };
-            // Nor if the result happens to have the mantissa of one of them.
-            let result = number(runs.1, at, format);
-            let mantissa = (1u64 << format.mantissa_bits()) - 1;
-            let is_result = |operand: &Range<usize>| {
-                (number(runs.0, operand.start + (at - target.start), format) ^ result) & mantissa == 0
-            };
-            let ambiguous = slopes.len() > 1
-                && (operands.iter().any(is_special) || operands.iter().all(is_zero) || operands.iter().any(is_result));
-            let has = |wanted: Slope| slopes.iter().any(|(_, slope)| *slope == wanted);
-            expected.push((
-                at,
-                if ambiguous || has(Slope::Unknown) {
-                    Expected::Anything(format)
-                } else if has(Slope::Neither) || terms.len() > 1 {
-                    Expected::Lost(format)
-                } else {
-                    Expected::Derivative { format, terms, in_range: true, two_readings }
-                },
-            ));
-        }
-        expected
+        let length = reference::scalar(self.instruction).unwrap_or(target.len());
+        let lanes = (0..length).step_by(format.bytes());
+        let lanes = lanes.filter(|within| !self.elements.are_masked_out(runs.0, target.start + within));
+        let lanes: Vec<usize> = lanes.collect();
+        lanes.into_iter().map(|within| (target.start + within, self.bits_of(format, runs, marks, within))).collect()
     }
 
-    /// The number `within` the operands that is the result.
+    /// What the number `within` the destination depends on.
+    fn bits_of(&mut self, format: Format, runs: (&Machine, &Machine), marks: &Marks, within: usize) -> Expected {
+        let mantissa = (1u64 << format.mantissa_bits()) - 1;
+        let operands = self.data_operands();
+        let before = |operand: &Operand| number(runs.0, operand.at(within, format.bytes()), format);
+        let two_readings = format == Format::Single && self.has_two_readings(runs.0, marks, within);
+        if reference::selects(self.instruction) || reference::choice(self.instruction).is_some() {
+            return self.selected(format, runs, marks, within, two_readings);
+        }
+        let target = places::operand(self.instruction, 0).map_or(0, |target| target.start);
+        let mut slopes = Vec::new();
+        for operand in operands.iter().filter(|operand| operand.reaches(within)) {
+            let source = operand.at(within, format.bytes());
+            let Some(mark) = mark_at(marks, source) else { continue };
+            let places = [source, target + within];
+            slopes.push((mark, natively::slope(self.native, self.instruction, runs, format, places, self.random)));
+        }
+        let factors = slopes.iter().filter_map(|(mark, slope)| match slope {
+            Slope::Factor(factor) => Some((*mark, *factor)),
+            _ => None,
+        });
+        let terms: Vec<(u16, f64)> = factors.collect();
+        // Which of two active numbers it is that has been scaled does not show if one of them is a mask.
+        let is_special = |operand: &Operand| {
+            let bits = before(operand);
+            bits & !format.sign() != 0 && (!format.is_normal(bits) || bits & mantissa == 0)
+        };
+        let is_zero = |operand: &Operand| before(operand) & !format.sign() == 0;
+        // Nor if the result happens to have the mantissa of one of them.
+        let result = number(runs.1, target + within, format);
+        let is_result = |operand: &Operand| (before(operand) ^ result) & mantissa == 0;
+        let ambiguous = slopes.len() > 1
+            && (operands.iter().any(is_special) || operands.iter().all(is_zero) || operands.iter().any(is_result));
+        let has = |wanted: Slope| slopes.iter().any(|(_, slope)| *slope == wanted);
+        if ambiguous || has(Slope::Unknown) {
+            Expected::Anything(format)
+        } else if has(Slope::Neither) || terms.len() > 1 {
+            Expected::Lost(format)
+        } else {
+            Expected::Derivative { format, terms, in_range: true, two_readings }
+        }
+    }
+
+    /// Whether the eight bytes around a binary32 number could be one binary64 number: unless both numbers of each active operand are ordinary ones.
+    fn has_two_readings(&self, before: &Machine, marks: &Marks, within: usize) -> bool {
+        let format = Format::Single;
+        let Some(target) = places::operand(self.instruction, 0).filter(|target| target.len() >= 8) else {
+            return false;
+        };
+        let halves = [0, 4].map(|half| within / 8 * 8 + half);
+        let is_ordinary = |at: usize| {
+            let bits = number(before, at, format);
+            format.is_normal(bits) && bits & ((1 << format.mantissa_bits()) - 1) != 0
+        };
+        let is_source = |operand: &Operand| {
+            operand.reaches(halves[1])
+                && halves.iter().any(|half| mark_at(marks, operand.at(*half, 4)).is_some())
+                && (self.instruction.op_count() < 3 || self.reads_target() || operand.range.start != target.start)
+                && reference::count(self.instruction).as_ref() != Some(&operand.range)
+        };
+        let operands = self.data_operands();
+        let mut sources = operands.iter().filter(|operand| is_source(operand));
+        !sources.all(|operand| halves.iter().all(|half| is_ordinary(operand.at(*half, 4))))
+    }
+
+    /// Whether the destination of an instruction with three operands is one of its sources.
+    fn reads_target(&self) -> bool {
+        let target = places::operand(self.instruction, 0);
+        let mut whole = *self.instruction;
+        whole.set_op_mask(Register::None);
+        target.is_some_and(|target| places::read(&whole).contains(&target))
+    }
+
+    /// The operand that is the result, perhaps with another sign.
     fn selected(
         &self,
         format: Format,
@@ -322,11 +355,30 @@ impl Writer<'_> {
         two_readings: bool,
     ) -> Expected {
         let (target, sources) = reference::operands(self.instruction);
+        let choice = reference::choice(self.instruction);
+        let sources = match choice {
+            Some(operands) => operands.iter().filter_map(|&k| Operand::of(self.instruction, k)).collect(),
+            None => sources,
+        };
         let result = number(runs.1, target + within, format);
-        let mut same = sources.iter().filter(|&&start| number(runs.0, start + within, format) == result);
-        match (same.next(), same.next()) {
-            (Some(start), None) => {
-                let terms = mark_at(marks, start + within).into_iter().map(|mark| (mark, 1.0)).collect();
+        if reference::gives_constants(self.instruction)
+            && (!format.is_normal(result) || result.trailing_zeros() >= format.mantissa_bits())
+        {
+            return Expected::Anything(format);
+        }
+        let factor = |operand: &Operand| {
+            let changed = number(runs.0, operand.at(within, format.bytes()), format) ^ result;
+            match changed & !format.sign() {
+                0 if changed == 0 => Some(1.0),
+                0 if choice.is_some() => Some(-1.0),
+                _ => None,
+            }
+        };
+        let same: Vec<(usize, f64)> =
+            sources.iter().filter_map(|operand| Some((operand.at(within, format.bytes()), factor(operand)?))).collect();
+        match same[..] {
+            [(source, factor)] => {
+                let terms = mark_at(marks, source).into_iter().map(|mark| (mark, factor)).collect();
                 Expected::Derivative { format, terms, in_range: true, two_readings }
             }
             _ => Expected::Anything(format),
@@ -399,7 +451,9 @@ impl Writer<'_> {
                 },
             };
             let bytes = [0, 1, 2, 3].map(|k| match origin(at + k) {
-                Origin::From(source) if !is_computed(at + k) => mark_over(marks, source),
+                Origin::From(source) if !is_computed(at + k) || self.elements.are_masked_out(before, at + k) => {
+                    mark_over(marks, source)
+                }
                 Origin::From(_) => None,
                 Origin::Constant | Origin::Computed => None,
             });

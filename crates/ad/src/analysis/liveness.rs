@@ -6,7 +6,7 @@
 
 use super::RegisterSet;
 use crate::ir::{Effect, Operation, Span};
-use crate::shadow::{FILE_BYTES, Range, TEMPORARY, X87, X87_BYTES};
+use crate::shadow::{FILE_BYTES, OPERAND, Range, TEMPORARY, X87, X87_BYTES};
 
 /// The operations whose effect can be observed.
 pub fn observable(operations: &[Operation]) -> Vec<Operation> {
@@ -45,7 +45,8 @@ fn step(operation: &Operation, live: &mut RegisterSet) -> bool {
     if let Some(target) = target.filter(|_| operation.overwrites_target()) {
         live.remove(target);
     }
-    for source in effect.sources().into_iter().flatten().filter_map(Span::register) {
+    let fetched = effect.count().filter(|count| count.register().is_some_and(|range| range.offset >= OPERAND));
+    for source in effect.sources().into_iter().flatten().chain(fetched).filter_map(Span::register) {
         live.insert(source);
     }
     true
@@ -78,6 +79,20 @@ mod tests {
             Instruction::with2(Code::Mov_rm64_r64, MemoryOperand::with_base(Register::RSI), Register::RAX).unwrap();
         let block = [load(Register::RAX, Register::RDI), store, load(Register::RAX, Register::RDI)];
         assert_eq!(kept(&block), [0, 1, 2]);
+    }
+
+    #[test]
+    fn numbers_of_bits_that_are_fetched_are_needed() {
+        let mut shift = Instruction::with3(
+            Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64,
+            Register::ZMM1,
+            Register::ZMM2,
+            MemoryOperand::with_base(Register::RSI),
+        )
+        .unwrap();
+        shift.set_is_broadcast(true);
+        let operations = observable(&lift(&[shift]).operations);
+        assert!(operations.iter().any(|operation| matches!(operation.effect, Effect::Fetch { .. })), "{operations:?}");
     }
 
     #[test]

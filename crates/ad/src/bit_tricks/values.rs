@@ -38,6 +38,19 @@ pub(super) fn chosen(layout: &Layout, active: Operand, passive: u64, result: u64
     }
 }
 
+/// One of two operands, both active.
+pub(super) fn chosen_of_two(layout: &Layout, a: Operand, b: Operand, result: u64) -> Outcome {
+    let magnitude = |bits: u64| bits & !layout.sign;
+    let of = |operand: Operand| {
+        (magnitude(operand.value) == magnitude(result)).then(|| by_value(layout, operand, result, false))
+    };
+    match (of(a), of(b)) {
+        (Some(outcome), None) | (None, Some(outcome)) => outcome,
+        (Some(first), Some(second)) if first == second => first,
+        _ => Outcome::Lost,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{NARROW, WIDE};
@@ -70,5 +83,11 @@ mod tests {
         assert_eq!(choice(1.5, 2.5, -1.5), Outcome::Scaled { index: 7, ratio: -1.0 });
         assert_eq!(choice(1.5, -2.5, 2.5), Outcome::Passive);
         assert_eq!(choice(1.5, 2.5, 0.0), Outcome::Lost);
+        let both = |a: f64, b: f64, result: f64| {
+            chosen_of_two(&WIDE, active(a), Operand { index: 8, ..active(b) }, result.to_bits())
+        };
+        assert_eq!(both(0.0, 2.5, -0.0), Outcome::Scaled { index: 7, ratio: -1.0 });
+        assert_eq!(both(2.0, 4.0, 4.0), Outcome::Same(8));
+        assert_eq!(both(1.5, -1.5, 1.5), Outcome::Lost);
     }
 }

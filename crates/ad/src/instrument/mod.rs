@@ -109,6 +109,11 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
         None
     }
 
+    /// Whether it is certain that eight bytes of the operands of a bit trick are two binary32 numbers.
+    fn are_two_numbers(_shadows: &[u64]) -> bool {
+        false
+    }
+
     /// The shadow of a bit trick's result. The instruction has been executed.
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64;
 

@@ -5,6 +5,7 @@ use derivgrind_engine::translate::{Emitter, registers, replace_memory};
 use iced_x86::{Code, Instruction, InstructionInfoFactory, MemoryOperand, OpAccess, OpKind, Register};
 
 use crate::ir::{Address, Place, Span};
+use crate::lift::without_signs;
 use crate::shadow;
 
 use super::layout::{file, layers};
@@ -63,6 +64,7 @@ impl<'v> Replay<'v> {
     fn emit_layer(&self, emitter: &mut Emitter<'_>, index: usize, layer: usize, shadow: Option<&MemoryShadow>) {
         let instruction = emitter.block().instructions()[index];
         let mut copy = instruction;
+        copy.set_code(without_signs(instruction.code()));
         let mut scratch = Scratch { general: 0, vectors: self.vectors.iter() };
         for operand in 0..instruction.op_count() {
             let is_data = self.data & (1 << operand) != 0;

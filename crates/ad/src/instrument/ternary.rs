@@ -16,7 +16,24 @@ pub(super) struct Lane {
 impl Lane {
     /// The shadow of the result.
     pub(super) fn outcome<M: Mode>(&self, thread: &mut Thread<'_>, operation: BitOperation) -> u64 {
-        self.steps(operation)
+        if !matches!(operation, BitOperation::Ternary(_)) || !M::are_two_numbers(&self.shadows) {
+            return self.resolve::<M>(thread, operation, WIDE_MANTISSA);
+        }
+        // Of three operands one number may depend on these, the other one on those.
+        let half = |thread: &mut Thread<'_>, bits: u64| {
+            let number = Lane {
+                values: self.values.map(|value| value & bits),
+                shadows: self.shadows.map(|shadow| shadow & bits),
+                result: self.result & bits,
+            };
+            number.resolve::<M>(thread, operation, NARROW_MANTISSAS & bits) & bits
+        };
+        half(thread, LOW) | half(thread, !LOW)
+    }
+
+    /// The same with the mantissas of the format in question.
+    fn resolve<M: Mode>(&self, thread: &mut Thread<'_>, operation: BitOperation, mantissas: u64) -> u64 {
+        self.steps(operation, mantissas)
             .into_iter()
             .flatten()
             .fold(None, |shadow: Option<u64>, (step, operation)| {
@@ -50,7 +67,7 @@ impl Lane {
     ///
     /// With one active operand x, the others known, each bit of the result is x, its complement or a constant: it is kept or cleared, and then perhaps set
     /// or flipped. Two active operands are told apart by the result's value.
-    fn steps(&self, operation: BitOperation) -> [Option<(bit_tricks::Lane, BitOperation)>; 2] {
+    fn steps(&self, operation: BitOperation, mantissas: u64) -> [Option<(bit_tricks::Lane, BitOperation)>; 2] {
         let [a, b, _] = self.values;
         let [shadow_a, shadow_b, shadow_c] = self.shadows;
         let BitOperation::Ternary(table) = operation else {
@@ -83,11 +100,16 @@ impl Lane {
                 };
                 let second =
                     bit_tricks::Lane { a: value & kept, b: of_zeros, result: self.result, shadow_a: 0, shadow_b: 0 };
-                let masks = (kept != u64::MAX).then_some((first, BitOperation::And));
+                // If the mask spares the mantissa, one step is enough, and no number in between can be out of range.
+                let masks = (kept & mantissas != mantissas || of_zeros == 0 && kept != u64::MAX)
+                    .then_some((first, BitOperation::And));
                 match masks {
                     Some(_) if of_zeros == 0 => [masks, None],
                     Some(_) => [masks, Some((second, BitOperation::Xor))],
-                    None => [Some((bit_tricks::Lane { shadow_a: self.shadows[x], ..second }, BitOperation::Xor)), None],
+                    None => {
+                        let whole = bit_tricks::Lane { a: value, shadow_a: self.shadows[x], ..second };
+                        [Some((whole, BitOperation::Xor)), None]
+                    }
                 }
             }
             [] => [None, None],
@@ -107,7 +129,11 @@ impl Lane {
 }
 
 /// Bits of the mantissas of a binary64 number and of two binary32 numbers alike.
-const MANTISSAS: u64 = 0x000f_ffff_007f_ffff;
+const MANTISSAS: u64 = WIDE_MANTISSA & NARROW_MANTISSAS;
+const WIDE_MANTISSA: u64 = 0x000f_ffff_ffff_ffff;
+const NARROW_MANTISSAS: u64 = 0x007f_ffff_007f_ffff;
+/// The lower of two binary32 numbers.
+const LOW: u64 = 0xffff_ffff;
 
 /// The bitwise function with this truth table (Intel SDM volume 2, VPTERNLOG).
 fn function(table: u8, [a, b, c]: [u64; 3]) -> u64 {
@@ -141,11 +167,11 @@ mod tests {
         let (x, other) = (1.5f64.to_bits(), (-0.75f64).to_bits());
         // `a | b & c`, as compilers have it for copysign.
         let lane = Lane { values: [x, other, sign], shadows: [7, 8, 0], result: x | sign };
-        let steps: Vec<_> = lane.steps(BitOperation::Ternary(0xf8)).into_iter().flatten().collect();
+        let steps: Vec<_> = lane.steps(BitOperation::Ternary(0xf8), WIDE_MANTISSA).into_iter().flatten().collect();
         assert!(steps.iter().all(|(step, _)| step.shadow_b == 0));
         assert_eq!(steps[0].0.shadow_a, 7);
         let lane = Lane { values: [0, other, sign], shadows: [0, 8, 0], result: sign };
-        assert_eq!(lane.steps(BitOperation::Ternary(0xf8)), [None, None]);
+        assert_eq!(lane.steps(BitOperation::Ternary(0xf8), WIDE_MANTISSA), [None, None]);
     }
 
     /// The steps give the result that the function has.
@@ -153,7 +179,7 @@ mod tests {
         let mut shadows = [0; 3];
         shadows[active] = 7;
         let lane = Lane { values, shadows, result: function(table, values) };
-        let steps: Vec<_> = lane.steps(BitOperation::Ternary(table)).into_iter().flatten().collect();
+        let steps: Vec<_> = lane.steps(BitOperation::Ternary(table), WIDE_MANTISSA).into_iter().flatten().collect();
         let mut value = None;
         for (step, operation) in &steps {
             assert!(value.is_none_or(|value| value == step.a));
@@ -162,8 +188,10 @@ mod tests {
                 BitOperation::Xor => step.a ^ step.b,
                 other => panic!("{other:?}"),
             };
-            assert_eq!(result, step.result);
-            value = Some(result);
+            // A step that does both has the bits of the mask in its result.
+            let masks_too = steps.len() == 1 && *operation == BitOperation::Xor;
+            assert_eq!((result ^ step.result) & if masks_too { WIDE_MANTISSA } else { u64::MAX }, 0);
+            value = Some(step.result);
         }
         assert_eq!(value, Some(lane.result));
         steps.into_iter().map(|(_, operation)| operation).collect()
@@ -175,7 +203,9 @@ mod tests {
         let sign = 1 << 63;
         let (x, other) = (2.5f64.to_bits(), (-3.0f64).to_bits());
         // copysign: everywhere but in the sign from x.
-        assert_eq!(check(SELECT, [sign, other, x], 2), [And, Xor]);
+        assert_eq!(check(SELECT, [sign, other, x], 2), [Xor]);
+        // From half of the mantissa on from x.
+        assert_eq!(check(SELECT, [LOW, (-0.3f64).to_bits(), x], 2), [And, Xor]);
         assert_eq!(check(AND_NOT, [sign, x, other], 1), [And]);
         assert_eq!(check(PARITY, [sign, x, 0], 1), [Xor]);
         for table in 0..=255 {

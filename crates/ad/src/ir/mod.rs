@@ -231,8 +231,10 @@ pub enum BitOperation {
     Ternary(u8),
     /// The first operand times 2 to the power of the second, rounded down, in this format.
     Scale(Format),
-    /// One of the operands, perhaps with another sign.
-    Choice,
+    /// One of the operands, perhaps with another sign, in this format.
+    Choice(Format),
+    /// The operand times a power of two, in this format.
+    Mantissa(Format),
     /// Any other operation on integers.
     Other,
 }
@@ -512,6 +514,15 @@ impl Effect {
             Effect::Select { target, .. } => Some(target),
             _ => None,
         }
+    }
+
+    /// An operand of which only the value matters. If it has been fetched, this keeps the fetch alive.
+    pub fn count(&self) -> Option<Span> {
+        let Effect::BitTrick { a, b, c, .. } = *self else { return None };
+        [Some(a), b, c].into_iter().flatten().find_map(|operand| match operand {
+            BitOperand::Count { span, .. } => Some(span),
+            BitOperand::Span(_) | BitOperand::Immediate(_) => None,
+        })
     }
 
     /// The shadow that is read, with the same exceptions but `Update`.

@@ -148,21 +148,21 @@ fn scale(lifter: &mut Lifter<'_>, format: Format, scalar: bool) {
 fn mantissa(lifter: &mut Lifter<'_>, format: Format, scalar: bool) {
     lifter.fetch();
     let sources = sources(lifter, 1);
-    number_trick(lifter, BitOperation::Other, format, scalar, &sources);
+    number_trick(lifter, BitOperation::Mantissa(format), format, scalar, &sources);
 }
 
 /// `vrange`: one of the operands, perhaps with another sign.
 fn range(lifter: &mut Lifter<'_>, format: Format, scalar: bool) {
     lifter.fetch();
     let sources = sources(lifter, 2);
-    number_trick(lifter, BitOperation::Choice, format, scalar, &sources);
+    number_trick(lifter, BitOperation::Choice(format), format, scalar, &sources);
 }
 
 /// `vfixupimm`: the destination, the second operand or a constant, as a table in the third one says.
 fn fix_up(lifter: &mut Lifter<'_>, format: Format, scalar: bool) {
     lifter.fetch();
     let sources: Vec<Span> = [lifter.operand(0), lifter.operand(1)].into_iter().flatten().collect();
-    number_trick(lifter, BitOperation::Choice, format, scalar, &sources);
+    number_trick(lifter, BitOperation::Choice(format), format, scalar, &sources);
 }
 
 /// `vreduce`: what rounding takes away; its derivative is one.
@@ -188,16 +188,44 @@ fn remainder(lifter: &mut Lifter<'_>, format: Format, scalar: bool) {
     }
 }
 
+/// The truth table with which one of several equal operands stands for all of them: what is a function of two is not to be taken for one of three.
+fn of_equal_operands(table: u8, operands: [Span; 3]) -> u8 {
+    // Operand k has bit 2 - k of a row's number.
+    let first = |operand: usize| (0..3).find(|&other| operands[other] == operands[operand]).unwrap_or(operand);
+    let row = |row: u8| (0..3).fold(0, |same, operand| same | (row >> (2 - first(operand)) & 1) << (2 - operand));
+    (0..8).fold(0, |merged, number| merged | (table >> row(number) & 1) << number)
+}
+
 /// `vpternlog`: any bitwise function of three operands.
 fn ternary(lifter: &mut Lifter<'_>) {
     lifter.fetch();
-    let table = lifter.immediate() as u8;
     let operands: Vec<Span> = (0..3).filter_map(|operand| lifter.operand(operand)).collect();
     let &[target, b, c] = &operands[..] else { return };
+    let table = of_equal_operands(lifter.immediate() as u8, [target, b, c]);
     let depends = |bit: u8| (0..8).any(|row| table >> row & 1 != table >> (row ^ (1 << bit)) & 1);
     // The first operand has the highest bit of a row's number.
     if ![0, 1, 2].into_iter().any(depends) {
         return lifter.clear_destination();
     }
     trick(lifter, BitOperation::Ternary(table), target, &[target, b, c].map(BitOperand::Span));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Place;
+
+    #[test]
+    fn equal_operands_of_a_ternary_function_are_one() {
+        let span = |number: u16| Span::new(Place::Register(64 * number), 64);
+        let [a, b, c] = [1, 2, 3].map(span);
+        assert_eq!(of_equal_operands(0x26, [a, b, c]), 0x26);
+        // Of two equal operands nothing is left of this one.
+        assert_eq!(of_equal_operands(0x26, [a, b, b]), 0);
+        // `a ^ b ^ c` is then `a`, or `b` if the first two are equal.
+        assert_eq!(of_equal_operands(0x96, [a, b, b]), 0xf0);
+        assert_eq!(of_equal_operands(0x96, [a, a, c]), 0xaa);
+        // All three: `a ^ a ^ a`.
+        assert_eq!(of_equal_operands(0x96, [a, a, a]), 0xf0);
+    }
 }

@@ -5,7 +5,7 @@ use iced_x86::{OpKind, Register};
 
 use super::assign::{Byte, bytes_of, zero_extended};
 use super::general::is_immediate;
-use super::{Class, Lifter, fallback, narrow};
+use super::{Class, Lifter, fallback, narrow, shuffles};
 use crate::bit_tricks::in_both_halves;
 use crate::ir::{BitOperand, BitOperation, Effect, Place, Span, Updated};
 use crate::shadow;
@@ -89,6 +89,7 @@ const AND_NOT: Class = bits(BitOperation::AndNot, Itself::Constant);
 const OR: Class = bits(BitOperation::Or, Itself::Same);
 const XOR: Class = bits(BitOperation::Xor, Itself::Constant);
 const DIFFERENCE: Class = bits(BitOperation::Other, Itself::Constant);
+const NARROW_DIFFERENCE: Class = Class::Custom(narrow_difference);
 const OTHER: Class = bits(BitOperation::Other, Itself::Operation);
 /// Integer minimum or maximum: one of the operands.
 const EXTREMUM: Class = bits(BitOperation::Select, Itself::Same);
@@ -130,7 +131,7 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Vprold, shift(4, ShiftKind::RotateLeft)), (Vprolq, shift(8, ShiftKind::RotateLeft)), (Vprolvd, shifts(4, ShiftKind::RotateLeft)), (Vprolvq, shifts(8, ShiftKind::RotateLeft)),
     (Vprord, shift(4, ShiftKind::RotateRight)), (Vprorq, shift(8, ShiftKind::RotateRight)), (Vprorvd, shifts(4, ShiftKind::RotateRight)), (Vprorvq, shifts(8, ShiftKind::RotateRight)),
     // Narrow elements cannot hold a real number, but the operation of a register with itself clears it.
-    (Psubb, DIFFERENCE), (Vpsubb, DIFFERENCE), (Psubw, DIFFERENCE), (Vpsubw, DIFFERENCE),
+    (Psubb, NARROW_DIFFERENCE), (Vpsubb, NARROW_DIFFERENCE), (Psubw, NARROW_DIFFERENCE), (Vpsubw, NARROW_DIFFERENCE),
     // Comparisons: the result is a mask.
     (Pcmpeqb, Class::Overwrite), (Vpcmpeqb, Class::Overwrite), (Pcmpeqw, Class::Overwrite), (Vpcmpeqw, Class::Overwrite),
     (Pcmpeqd, Class::Overwrite), (Vpcmpeqd, Class::Overwrite), (Pcmpeqq, Class::Overwrite), (Vpcmpeqq, Class::Overwrite),
@@ -172,10 +173,12 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     }
     if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
         && (count % 8 == 0 || shift.is_out(count))
-        && lifter.mask.is_none()
         && (shift.kind != ShiftKind::RightSigned || count == 0)
     {
-        return shift_by_bytes(lifter, shift, target, source, count);
+        return match lifter.mask {
+            None => shift_by_bytes(lifter, shift, target, source, count),
+            Some(_) => shuffles::run_again(lifter),
+        };
     }
     if matches!(bits.shift, Some(Shift { element: 2, .. })) {
         return fallback::general_rule(lifter, true);
@@ -214,6 +217,16 @@ pub(super) fn trick(lifter: &mut Lifter<'_>, operation: BitOperation, target: Sp
 /// Whether memory is updated in one step.
 pub(super) fn has_lock(lifter: &Lifter<'_>) -> bool {
     lifter.instruction.has_lock_prefix()
+}
+
+/// A difference of one- or two-byte elements.
+fn narrow_difference(lifter: &mut Lifter<'_>) {
+    let sources = sources(lifter);
+    if is_with_itself(lifter, Itself::Constant, &sources) {
+        lift(lifter, &Bits { operation: BitOperation::Other, itself: Itself::Constant, shift: None });
+    } else {
+        fallback::general_rule(lifter, true);
+    }
 }
 
 /// The operand of a shift that says by how many bits.

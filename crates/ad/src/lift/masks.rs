@@ -100,7 +100,7 @@ impl Lifter<'_> {
         let elements = self.operand(0).map(|target| (target.bytes, self.elements(target)));
         let element = match elements {
             _ if instruction.is_broadcast() => size.size(),
-            Some((bytes, elements)) if bytes == whole => elements.bytes.into(),
+            Some((bytes, elements)) if bytes == whole && !self.narrows() => elements.bytes.into(),
             _ => size.element_size(),
         } as u16;
         let source = Span::new(Place::Memory { base: Address::Operand, offset: 0 }, size.size() as u16);
@@ -111,6 +111,11 @@ impl Lifter<'_> {
         let mask = self.mask_from(0, element).filter(|_| !mixed).map(|mask| Mask { zeroing: true, ..mask });
         self.push_under(Effect::Fetch { target, source, element: element as u8 }, mask);
         self.fetched = Some(target.bytes);
+    }
+
+    /// Whether the elements of the destination are smaller than those of the source, and fill only a part of it.
+    fn narrows(&self) -> bool {
+        matches!(pattern(self.instruction.mnemonic()), Some(Pattern::Narrowing(_)))
     }
 
     /// Whether all elements are shifted by one number, in a register or memory.

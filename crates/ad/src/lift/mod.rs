@@ -18,6 +18,8 @@ mod shuffles;
 mod wrong_rule;
 mod x87;
 
+pub(crate) use shuffles::without_signs;
+
 use std::sync::OnceLock;
 
 use iced_x86::{EncodingKind, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};

@@ -1,7 +1,7 @@
 //! Rearrangements of vector elements.
 
 use iced_x86::Mnemonic::{self, *};
-use iced_x86::OpKind;
+use iced_x86::{Code, OpKind};
 
 use super::assign::{Byte, bytes_of, zero_extended};
 use super::{Class, Lifter, fallback};
@@ -95,12 +95,6 @@ macro_rules! widen {
     };
 }
 
-macro_rules! widen_signed {
-    ($from:literal, $to:literal) => {
-        Class::Custom(|lifter| widen_signed(lifter, $from, $to))
-    };
-}
-
 /// Rearrangements.
 #[rustfmt::skip]
 pub(super) const TABLE: &[(Mnemonic, Class)] = &[
@@ -140,12 +134,12 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Vbroadcastss, spread!(4)), (Vbroadcastsd, spread!(8)), (Vbroadcastf128, spread!(16)), (Vbroadcasti128, spread!(16)),
     (Vpbroadcastb, spread!(1)), (Vpbroadcastw, spread!(2)), (Vpbroadcastd, spread!(4)), (Vpbroadcastq, spread!(8)),
     // Elements are widened; the bytes that a sign extension fills are no part of a real number.
-    (Pmovzxbw, widen!(1, 2)), (Vpmovzxbw, widen!(1, 2)), (Pmovsxbw, widen_signed!(1, 2)), (Vpmovsxbw, widen_signed!(1, 2)),
-    (Pmovzxbd, widen!(1, 4)), (Vpmovzxbd, widen!(1, 4)), (Pmovsxbd, widen_signed!(1, 4)), (Vpmovsxbd, widen_signed!(1, 4)),
-    (Pmovzxbq, widen!(1, 8)), (Vpmovzxbq, widen!(1, 8)), (Pmovsxbq, widen_signed!(1, 8)), (Vpmovsxbq, widen_signed!(1, 8)),
-    (Pmovzxwd, widen!(2, 4)), (Vpmovzxwd, widen!(2, 4)), (Pmovsxwd, widen_signed!(2, 4)), (Vpmovsxwd, widen_signed!(2, 4)),
-    (Pmovzxwq, widen!(2, 8)), (Vpmovzxwq, widen!(2, 8)), (Pmovsxwq, widen_signed!(2, 8)), (Vpmovsxwq, widen_signed!(2, 8)),
-    (Pmovzxdq, widen!(4, 8)), (Vpmovzxdq, widen!(4, 8)), (Pmovsxdq, widen_signed!(4, 8)), (Vpmovsxdq, widen_signed!(4, 8)),
+    (Pmovzxbw, widen!(1, 2)), (Vpmovzxbw, widen!(1, 2)), (Pmovsxbw, widen!(1, 2)), (Vpmovsxbw, widen!(1, 2)),
+    (Pmovzxbd, widen!(1, 4)), (Vpmovzxbd, widen!(1, 4)), (Pmovsxbd, widen!(1, 4)), (Vpmovsxbd, widen!(1, 4)),
+    (Pmovzxbq, widen!(1, 8)), (Vpmovzxbq, widen!(1, 8)), (Pmovsxbq, widen!(1, 8)), (Vpmovsxbq, widen!(1, 8)),
+    (Pmovzxwd, widen!(2, 4)), (Vpmovzxwd, widen!(2, 4)), (Pmovsxwd, widen!(2, 4)), (Vpmovsxwd, widen!(2, 4)),
+    (Pmovzxwq, widen!(2, 8)), (Vpmovzxwq, widen!(2, 8)), (Pmovsxwq, widen!(2, 8)), (Vpmovsxwq, widen!(2, 8)),
+    (Pmovzxdq, widen!(4, 8)), (Vpmovzxdq, widen!(4, 8)), (Pmovsxdq, widen!(4, 8)), (Vpmovsxdq, widen!(4, 8)),
     // By data: executed again on shadow.
     (Pshufb, Class::Replay(0b001, 0b010)), (Vpshufb, Class::Replay(0b001, 0b010)),
     (Vpermd, Class::Replay(0, 0b100)), (Vpermps, Class::Replay(0, 0b100)),
@@ -338,9 +332,29 @@ fn widen(lifter: &mut Lifter<'_>, from: u16, to: u16) {
     assign_vector(lifter, target, bytes);
 }
 
-/// The same with signs. Shadow has none: under a mask, where the instruction itself would have to be run on shadow, it is not followed.
-fn widen_signed(lifter: &mut Lifter<'_>, from: u16, to: u16) {
-    if lifter.mask.is_some() { fallback::without_entry(lifter) } else { widen(lifter, from, to) }
+/// What is run on shadow in place of an instruction that extends signs under a mask: shadow has none.
+pub(crate) fn without_signs(code: Code) -> Code {
+    const TABLE: &[(Code, Code)] = &[
+        (Code::EVEX_Vpmovsxbw_xmm_k1z_xmmm64, Code::EVEX_Vpmovzxbw_xmm_k1z_xmmm64),
+        (Code::EVEX_Vpmovsxbw_ymm_k1z_xmmm128, Code::EVEX_Vpmovzxbw_ymm_k1z_xmmm128),
+        (Code::EVEX_Vpmovsxbw_zmm_k1z_ymmm256, Code::EVEX_Vpmovzxbw_zmm_k1z_ymmm256),
+        (Code::EVEX_Vpmovsxbd_xmm_k1z_xmmm32, Code::EVEX_Vpmovzxbd_xmm_k1z_xmmm32),
+        (Code::EVEX_Vpmovsxbd_ymm_k1z_xmmm64, Code::EVEX_Vpmovzxbd_ymm_k1z_xmmm64),
+        (Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128, Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128),
+        (Code::EVEX_Vpmovsxbq_xmm_k1z_xmmm16, Code::EVEX_Vpmovzxbq_xmm_k1z_xmmm16),
+        (Code::EVEX_Vpmovsxbq_ymm_k1z_xmmm32, Code::EVEX_Vpmovzxbq_ymm_k1z_xmmm32),
+        (Code::EVEX_Vpmovsxbq_zmm_k1z_xmmm64, Code::EVEX_Vpmovzxbq_zmm_k1z_xmmm64),
+        (Code::EVEX_Vpmovsxwd_xmm_k1z_xmmm64, Code::EVEX_Vpmovzxwd_xmm_k1z_xmmm64),
+        (Code::EVEX_Vpmovsxwd_ymm_k1z_xmmm128, Code::EVEX_Vpmovzxwd_ymm_k1z_xmmm128),
+        (Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256, Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256),
+        (Code::EVEX_Vpmovsxwq_xmm_k1z_xmmm32, Code::EVEX_Vpmovzxwq_xmm_k1z_xmmm32),
+        (Code::EVEX_Vpmovsxwq_ymm_k1z_xmmm64, Code::EVEX_Vpmovzxwq_ymm_k1z_xmmm64),
+        (Code::EVEX_Vpmovsxwq_zmm_k1z_xmmm128, Code::EVEX_Vpmovzxwq_zmm_k1z_xmmm128),
+        (Code::EVEX_Vpmovsxdq_xmm_k1z_xmmm64, Code::EVEX_Vpmovzxdq_xmm_k1z_xmmm64),
+        (Code::EVEX_Vpmovsxdq_ymm_k1z_xmmm128, Code::EVEX_Vpmovzxdq_ymm_k1z_xmmm128),
+        (Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256, Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256),
+    ];
+    TABLE.iter().find(|(signed, _)| *signed == code).map_or(code, |(_, unsigned)| *unsigned)
 }
 
 /// Execution on shadow of an instruction all of whose registers and memory are data; the first operand is only written.

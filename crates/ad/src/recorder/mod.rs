@@ -97,6 +97,10 @@ impl Mode for Recording {
         1
     }
 
+    fn are_two_numbers(shadows: &[u64]) -> bool {
+        shadows.iter().all(|shadow| shadow & WIDE_TAG == 0)
+    }
+
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
         match lane.outcome(operation) {
             LaneOutcome::Wide(outcome) => match index_of(thread, outcome, Format::Binary64) {
