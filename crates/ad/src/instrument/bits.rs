@@ -140,9 +140,9 @@ impl Lanes {
             BitOperand::Count { span, element: 0 } => {
                 let count = Span::new(span.place, span.bytes.min(8));
                 let value = read_value(thread, count, self.address)[0];
-                // General registers take it modulo their width, elements of vectors shift everything out.
+                // General registers take it modulo 64 or 32, elements of vectors shift everything out.
                 let is_general = span.register().is_some_and(|register| register.offset < shadow::VECTOR);
-                let modulus = if is_general { u64::from(8 * trick.target.bytes) } else { u64::MAX };
+                let modulus = if is_general { u64::from(8 * trick.target.bytes.max(4)) } else { u64::MAX };
                 [in_both_halves(value % modulus); WORDS]
             }
             BitOperand::Count { span, element } => {
