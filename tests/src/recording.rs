@@ -28,9 +28,23 @@ impl Recording {
         arguments: &[Argument],
         limit: Duration,
     ) -> Result<Self> {
+        Self::make_with(&[], directory, program, arguments, limit)
+    }
+
+    /// The same with options of `derivgrind record`.
+    ///
+    /// # Errors
+    /// As [`Recording::make`].
+    pub fn make_with<Argument: AsRef<OsStr>>(
+        options: &[&str],
+        directory: &Path,
+        program: &Path,
+        arguments: &[Argument],
+        limit: Duration,
+    ) -> Result<Self> {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let mut command = tool(directory);
-        command.args(["--quiet", "record"]).arg(directory).arg("--").arg(program).args(arguments);
+        command.args(["--quiet", "record"]).args(options).arg(directory).arg("--").arg(program).args(arguments);
         let finished = process::run_with(&mut command, &[], limit)?;
         Ok(Self { directory: directory.to_owned(), finished })
     }

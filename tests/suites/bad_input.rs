@@ -84,6 +84,8 @@ const USAGE: &[(&str, &[&str])] = &[
     ("unknown-option-of-command", &["run", "--nothing", "--", "/bin/true"]),
     ("no-program", &["run"]),
     ("no-directory", &["eval"]),
+    ("code-cache-too-small", &["run", "--code-cache=4K", "--", "/bin/true"]),
+    ("code-cache-in-words", &["record", "--code-cache", "large", "tape", "--", "/bin/true"]),
     ("unknown-tape-command", &["tape", "unroll", "x"]),
 ];
 

@@ -85,7 +85,9 @@ fn main() -> ExitCode {
     for program in PROGRAMS {
         let built = Arc::new(OnceLock::new());
         for threads in THREADS {
-            for (mode, check) in [("record", recorded as Check), ("forward", in_forward_mode)] {
+            for (mode, check) in
+                [("record", recorded as Check), ("small-cache", in_a_small_cache), ("forward", in_forward_mode)]
+            {
                 let built = Arc::clone(&built);
                 suite.case(format!("{}/{mode}/{threads}", program.name), move || {
                     let built: &Result<Built, Failure> = built.get_or_init(|| Built::new(program).map_err(Failure::of));
@@ -167,7 +169,7 @@ impl Built {
         // Programs that start threads by themselves have a serial form of their own.
         let (serial, argument) =
             if what.parallel.is_empty() { (program.clone(), "0") } else { (build("serial", &[])?, "1") };
-        let recording = record(&scratch.path().join("serial-tape"), &serial, argument)?;
+        let recording = record(&[], &scratch.path().join("serial-tape"), &serial, argument)?;
         let (inputs, outputs) = (recording.inputs()?, recording.outputs()?);
         let output_bars: Vec<f64> = (0..outputs).map(|output| 1.0 + output as f64 / 8.0).collect();
         let input_bars = recording.reverse(&output_bars)?;
@@ -182,8 +184,8 @@ impl Built {
     }
 }
 
-fn record(directory: &Path, program: &Path, threads: &str) -> Result<Recording> {
-    let recording = Recording::make(directory, program, &[threads], process::TIME_LIMIT)?;
+fn record(options: &[&str], directory: &Path, program: &Path, threads: &str) -> Result<Recording> {
+    let recording = Recording::make_with(options, directory, program, &[threads], process::TIME_LIMIT)?;
     let finished = recording.finished.clone().successful("under derivgrind record")?;
     ensure!(finished.text() == "done\n", "{finished}");
     Ok(recording)
@@ -191,8 +193,17 @@ fn record(directory: &Path, program: &Path, threads: &str) -> Result<Recording> 
 
 /// Records a run: its tape is in order, and its reverse sweep gives the serial gradient.
 fn recorded(built: &Built, threads: u32) -> Result<()> {
+    recorded_with(&[], built, threads)
+}
+
+/// The same while code is translated over and over, since the code cache is too small.
+fn in_a_small_cache(built: &Built, threads: u32) -> Result<()> {
+    recorded_with(&["--code-cache=128K"], built, threads)
+}
+
+fn recorded_with(options: &[&str], built: &Built, threads: u32) -> Result<()> {
     let directory = built.scratch.path().join(format!("tape-{threads}"));
-    let recording = record(&directory, &built.program, &threads.to_string())?;
+    let recording = record(options, &directory, &built.program, &threads.to_string())?;
     let mut check = tool(&directory);
     check.args(["tape", "check"]).arg(&directory);
     process::run(&mut check)?.successful("derivgrind tape check")?;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use derivgrind_ad::forward::MOST_DIRECTIONS;
+use derivgrind_engine::cache::POSSIBLE_BYTES;
 
 use crate::failure::{Exit, Failure};
 
@@ -58,7 +59,7 @@ pub struct Derivgrind {
 impl Derivgrind {
     /// An option that stands before a command, which would not see it.
     pub fn misplaced(&self) -> Option<&'static str> {
-        let Debugging { trace, bisect, lockstep, no_avx512 } = &self.debugging;
+        let Debugging { trace, bisect, lockstep, no_avx512, code_cache } = &self.debugging;
         let options = [
             ("--record", self.record.is_some()),
             ("--directions", self.directions.is_some()),
@@ -66,6 +67,7 @@ impl Derivgrind {
             ("--bisect", bisect.is_some()),
             ("--lockstep", *lockstep),
             ("--no-avx512", *no_avx512),
+            ("--code-cache", code_cache.is_some()),
         ];
         let given = options.into_iter().find(|(_, given)| *given);
         given.filter(|_| self.command.is_some()).map(|(option, _)| option)
@@ -204,6 +206,27 @@ pub struct Debugging {
     /// Hide from the program that the processor has AVX-512, so that libraries choose other code
     #[arg(long)]
     pub no_avx512: bool,
+    /// Memory for translated code, from 64K to 1G (default); when it is full, code that is still used is translated anew
+    #[arg(long, value_name = "SIZE", value_parser = code_cache)]
+    pub code_cache: Option<usize>,
+}
+
+/// What `--code-cache` takes: a number of bytes, or of 2^10, 2^20 or 2^30 bytes with `K`, `M` or `G` behind.
+fn code_cache(text: &str) -> Result<usize, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((end, 'K' | 'k')) => (&text[..end], 1 << 10),
+        Some((end, 'M' | 'm')) => (&text[..end], 1 << 20),
+        Some((end, 'G' | 'g')) => (&text[..end], 1 << 30),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.filter(|bytes| POSSIBLE_BYTES.contains(bytes)).ok_or_else(|| {
+        format!(
+            "a size from {}K to {}G, such as 8M, is needed",
+            POSSIBLE_BYTES.start() >> 10,
+            POSSIBLE_BYTES.end() >> 30
+        )
+    })
 }
 
 /// Values of `derivgrind grad --mode`.
@@ -412,6 +435,18 @@ mod tests {
         assert_eq!(parse("derivgrind --quiet --strict record d -- x").misplaced(), None);
         assert_eq!(parse("derivgrind forward --no-avx512 -- x").misplaced(), None);
         assert_eq!(parse("derivgrind --no-avx512 x forward").misplaced(), None);
+    }
+
+    #[test]
+    fn sizes_of_the_code_cache() {
+        assert_eq!(code_cache("64K"), Ok(1 << 16));
+        assert_eq!(code_cache("1048576"), Ok(1 << 20));
+        assert_eq!(code_cache("1g"), Ok(1 << 30));
+        for nonsense in ["", "M", "0", "63K", "2G", "-1M", "1.5M", "8MB", "18446744073709551616", "17179869184G", "é"]
+        {
+            assert!(code_cache(nonsense).unwrap_err().contains("from 64K to 1G"), "{nonsense}");
+        }
+        assert_eq!(parse("derivgrind --code-cache 8M run -- x").misplaced(), Some("--code-cache"));
     }
 
     #[test]

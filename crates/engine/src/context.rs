@@ -103,8 +103,9 @@ pub struct Context {
     pub wide_image: u8,
     /// Version in which the thread runs.
     pub version: Version,
-    /// The exit that led here plus one, to be linked to the block found.
-    pub link_from: Option<std::num::NonZeroU64>,
+    /// The exit that led here, to be linked to the block found: its number, and the generation of the code cache that it belongs to, 0 for
+    /// none.
+    pub link_from: (u64, u64),
     /// Whether the block found shall be entered in the look-up table.
     pub fill_lookup: bool,
     /// Non-zero while an asynchronous signal waits for delivery or another thread wants this one out of the cache.
@@ -112,6 +113,9 @@ pub struct Context {
     /// Non-zero while the thread is not in cached code, or holds or awaits the code cache's lock. Then signal handlers leave the cache
     /// alone: locks may be held, and `attention` is looked at before cached code is entered.
     pub in_cache: AtomicU32,
+    /// The generation of the code cache whose code the thread runs, or will go on with after a helper; 0 while it does neither. Set by
+    /// the thread itself under the cache's lock.
+    pub inside: AtomicU64,
     /// Host thread id.
     pub tid: u32,
     /// The engine's own per-thread state.

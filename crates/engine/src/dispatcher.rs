@@ -94,23 +94,7 @@ fn step(context: &mut Context, deliver_signals: bool) -> Step {
         attend(context);
         lockstep::interrupted(context);
     }
-    let version = context.version;
-    let (mut code, linkable) = {
-        let mut cache = cache::lock();
-        let generation = cache.generation();
-        let found = cache.find_or_translate(context.rip, version);
-        // If the cache has been full, the exit is gone.
-        if let Some(number) = context.link_from.take()
-            && found.1
-            && cache.generation() == generation
-        {
-            cache.link(number.get() - 1, context.rip, version);
-        }
-        found
-    };
-    if std::mem::take(&mut context.fill_lookup) && linkable {
-        cache::remember(context, version, context.rip, code);
-    }
+    let mut code = cache::code_for(context);
     trace::block(context);
     let mut execution = lockstep::enter(context);
     loop {
@@ -154,6 +138,10 @@ fn attend(context: &mut Context) {
 }
 
 fn act(context: &mut Context, exit: Option<(u64, Exit)>) -> Step {
+    let generation = context.inside.load(Ordering::Relaxed);
+    if !matches!(exit, Some((_, Exit { kind: ExitKind::Helper { .. }, .. }))) {
+        cache::leave(context);
+    }
     let Some((number, exit)) = exit else {
         return Step::Fault;
     };
@@ -161,7 +149,7 @@ fn act(context: &mut Context, exit: Option<(u64, Exit)>) -> Step {
     match exit.kind {
         ExitKind::Branch { target, .. } => {
             context.rip = target;
-            context.link_from = std::num::NonZeroU64::new(number + 1);
+            context.link_from = (number, generation);
         }
         ExitKind::Indirect => {
             context.rip = context.branch_target;
@@ -188,11 +176,11 @@ fn act(context: &mut Context, exit: Option<(u64, Exit)>) -> Step {
         }
         ExitKind::Helper { helper, payload, address, resume } => {
             context.rip = address;
-            let generation = cache::lock().generation();
-            // A block that is gone meanwhile executes its instruction anew, with its helper.
-            if helper(context, payload) == HelperNext::Resume && cache::lock().generation() == generation {
+            // A helper that has run application code has moved on in any case.
+            if helper(context, payload) == HelperNext::Resume && cache::is_inside(context) {
                 return Step::Resume(resume);
             }
+            cache::leave(context);
         }
     }
     Step::Continue

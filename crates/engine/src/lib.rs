@@ -43,6 +43,8 @@ pub struct Options {
     pub lockstep: bool,
     /// Hide from the program that the processor has AVX-512. Code that does not ask can use it in any case.
     pub hide_avx512: bool,
+    /// Bytes reserved for translated code, within [`cache::POSSIBLE_BYTES`]; [`cache::DEFAULT_BYTES`] if it is not given.
+    pub code_cache: Option<usize>,
     /// No messages of our own except errors.
     pub quiet: bool,
 }
@@ -102,7 +104,8 @@ pub fn run(command: &[OsString], options: &Options, tool: Box<dyn Tool>) -> Resu
     if let Some(path) = &options.trace {
         trace::start(path).map_err(|source| Error::Trace { path: path.clone(), source })?;
     }
-    cache::init(options.bisect, options.trace.is_none() && !options.lockstep).map_err(Error::Setup)?;
+    let cache_bytes = options.code_cache.unwrap_or(cache::DEFAULT_BYTES);
+    cache::init(cache_bytes, options.bisect, options.trace.is_none() && !options.lockstep).map_err(Error::Setup)?;
     if options.lockstep {
         // Then the whole vector state is saved and restored, with the bits that say what is in its initial state: programs can see these
         // (in what XSAVE leaves on their stack).

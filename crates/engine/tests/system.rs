@@ -9,10 +9,10 @@ use std::process::{Command, ExitCode, Output};
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::{Block, Emitter};
-use derivgrind_engine::{NullTool, Options, Tool, Version};
+use derivgrind_engine::{NullTool, Options, Tool, Version, cache};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// First argument of a run under the engine.
+/// First argument of a run under the engine. The second one is the size of its code cache in bytes.
 const UNDER_ENGINE: &str = "--under-engine";
 
 /// The null tool with shadow memory.
@@ -39,7 +39,9 @@ impl Tool for Shadowed {
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == UNDER_ENGINE) {
-        let Err(error) = derivgrind_engine::run(&arguments[2..], &Options::default(), Box::new(Shadowed));
+        let code_cache = arguments[2].to_str().and_then(|size| size.parse().ok());
+        let options = Options { code_cache, ..Options::default() };
+        let Err(error) = derivgrind_engine::run(&arguments[3..], &options, Box::new(Shadowed));
         eprintln!("{error}");
         return ExitCode::from(error.exit_code() as u8);
     }
@@ -82,21 +84,23 @@ fn with_avx512() -> bool {
 
 impl Program {
     fn trials(&self, directory: &Path) -> Vec<Trial> {
-        let mut trials = vec![self.trial(directory, "dynamic", &[])];
+        let mut trials = vec![self.trial(directory, "dynamic", &[], cache::DEFAULT_BYTES)];
         if self.also_static {
-            trials.push(self.trial(directory, "static", &["-static"]));
-            trials.push(self.trial(directory, "fixed-address", &["-no-pie"]));
+            trials.push(self.trial(directory, "static", &["-static"], cache::DEFAULT_BYTES));
+            trials.push(self.trial(directory, "fixed-address", &["-no-pie"], cache::DEFAULT_BYTES));
         }
+        // Code does not stay for long.
+        trials.push(self.trial(directory, "small-cache", &[], *cache::POSSIBLE_BYTES.start()));
         trials
     }
 
-    fn trial(&self, directory: &Path, kind: &str, flags: &'static [&'static str]) -> Trial {
+    fn trial(&self, directory: &Path, kind: &str, flags: &'static [&'static str], cache: usize) -> Trial {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(self.source);
         let (compiler, stem) = (self.compiler, self.source.split('.').next().unwrap_or_default());
         let binary = directory.join(format!("{stem}-{kind}"));
         Trial::test(format!("{stem}::{kind}"), move || {
             compile(compiler, &source, &binary, flags)?;
-            compare(&binary)
+            compare(&binary, cache)
         })
         .with_ignored_flag(!(self.runs_here)())
     }
@@ -113,7 +117,7 @@ fn compile(compiler: &str, source: &Path, binary: &PathBuf, flags: &[&str]) -> R
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
 }
 
-fn compare(binary: &Path) -> Result<(), Failed> {
+fn compare(binary: &Path, cache: usize) -> Result<(), Failed> {
     // A program that hangs is ended, by a signal that shows in its status.
     let limited = || {
         let mut command = Command::new("timeout");
@@ -121,7 +125,9 @@ fn compare(binary: &Path) -> Result<(), Failed> {
         command
     };
     let native = limited().arg(binary).output()?;
-    let engine = limited().arg(std::env::current_exe()?).arg(UNDER_ENGINE).arg(binary).output()?;
+    let mut engine = limited();
+    engine.arg(std::env::current_exe()?).args([UNDER_ENGINE, &cache.to_string()]).arg(binary);
+    let engine = engine.output()?;
     let text = |output: &Output| {
         format!(
             "{}\n--- standard output\n{}--- standard error\n{}",

@@ -64,6 +64,7 @@ pub struct Case {
     words: Vec<String>,
     input: Vec<u8>,
     environment: &'static [(&'static str, &'static str)],
+    options: &'static [&'static str],
     ignored: Vec<&'static str>,
     client: Option<&'static str>,
     numbers_masked: bool,
@@ -79,6 +80,7 @@ impl Case {
             words,
             input: Vec::new(),
             environment: &[],
+            options: &[],
             ignored: Vec::new(),
             client: None,
             numbers_masked: false,
@@ -103,6 +105,13 @@ impl Case {
     #[must_use]
     pub fn with_environment(mut self, variables: &'static [(&'static str, &'static str)]) -> Self {
         self.environment = variables;
+        self
+    }
+
+    /// The same with options of the tool.
+    #[must_use]
+    pub fn with_options(mut self, options: &'static [&'static str]) -> Self {
+        self.options = options;
         self
     }
 
@@ -139,7 +148,7 @@ impl Case {
         let (program, arguments) =
             self.words.split_first().ok_or_else(|| Obstacle::Failure("no program".to_owned()))?;
         let program = if program.contains('/') { program.into() } else { compiler::need(program)? };
-        let mut command = command(&program, directory, mode);
+        let mut command = command(&program, directory, mode, self.options);
         command.args(arguments).envs(self.environment.iter().copied());
         let mut finished = std::thread::scope(|scope| {
             let client = self.client.map(|script| scope.spawn(|| client(script, directory)));
@@ -186,10 +195,10 @@ fn mask_numbers(text: &[u8]) -> Vec<u8> {
 }
 
 /// The program itself, or the tool with the program.
-fn command(program: &Path, directory: &Path, mode: Option<(Mode, &Path)>) -> Command {
+fn command(program: &Path, directory: &Path, mode: Option<(Mode, &Path)>, options: &[&str]) -> Command {
     let Some((mode, tape)) = mode else { return process::command(program, directory) };
     let mut command = process::command(derivgrind(), directory);
-    command.args(["--quiet", mode.name()]);
+    command.args(["--quiet", mode.name()]).args(options);
     if let Mode::Recording = mode {
         command.arg(tape);
     }

@@ -48,6 +48,7 @@ pub fn cases() -> Vec<Case> {
             compiler::compile("gcc", &source.join("plugin_host.c"), &directory.join("program"), &["-O2", "-ldl"])
         }),
     ]);
+    cases.extend(in_a_small_code_cache());
     let faults = [
         "nothing",
         "read",
@@ -66,6 +67,34 @@ pub fn cases() -> Vec<Case> {
     ];
     cases.extend(faults.map(|kind| own(&format!("fault-{kind}"), "gcc", "faults.c", &["-O1", "-w"], &[kind])));
     cases
+}
+
+/// Programs whose code does not fit into the cache: it is translated over and over while threads, handlers and children run.
+fn in_a_small_code_cache() -> Vec<Case> {
+    let words: [(&str, &[&str]); 3] = [
+        (
+            "perl",
+            &["perl", "-e", "my %n; $n{$_ % 97} += sqrt $_ for 1..5000; print map { \"$_ $n{$_}\\n\" } sort keys %n"],
+        ),
+        ("shell", &["sh", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; wait"]),
+        ("sort", &["sort", "--parallel=4", "-k2,2n", "lines"]),
+    ];
+    let mut cases: Vec<Case> =
+        words.map(|(name, words)| Case::new(format!("small-cache-{name}"), words).prepared(lines)).into();
+    cases.extend([
+        own("small-cache-threads", "g++", "threads.cpp", &["-O2", "-pthread"], &[]),
+        own("small-cache-signals", "gcc", "signals.c", &["-O2"], &[]),
+        own("small-cache-exceptions", "g++", "exceptions.cpp", &["-O2"], &[]),
+        own("small-cache-processes", "gcc", "processes.c", &["-O2"], &[]),
+        own("small-cache-generated-code", "gcc", "generated_code.c", &["-O2"], &[]),
+    ]);
+    cases.into_iter().map(|case| case.with_options(&["--code-cache=64K"])).collect()
+}
+
+/// Enough lines for several threads of `sort`.
+fn lines(directory: &Path) -> Result<(), Obstacle> {
+    let text: String = (0..200_000_u64).map(|k| format!("{k} {}\n", k * 7919 % 200_003)).collect();
+    Ok(std::fs::write(directory.join("lines"), text)?)
 }
 
 /// `hello.c` as each kind of executable.

@@ -40,7 +40,7 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
     let site = site(emitter, index, group);
     let group = *group;
     let cold = emitter.cold(move |emitter| {
-        emitter.call_helper_here(choose, std::ptr::from_ref(site) as u64);
+        emitter.call_helper_here(choose, site);
         // The helper leaves nothing in scratch registers: the result is computed once more, the others are loaded.
         let mut registers = Registers::default();
         let mut vector = group.vector(emitter, &mut registers, index, 0);
@@ -73,7 +73,7 @@ pub(super) fn emit_directions(emitter: &mut Emitter<'_>, registers: &mut Registe
     let held = Rc::new(RefCell::new(Vec::new()));
     let (held_there, group) = (Rc::clone(&held), *group);
     let cold = emitter.cold(move |emitter| {
-        emitter.call_helper_here(choose, std::ptr::from_ref(site) as u64);
+        emitter.call_helper_here(choose, site);
         group.emit_directions(emitter, &mut Registers::default(), index, Some(kept()));
         vector::reload(emitter, held_there.take());
         emitter.asm().jump(resume);
@@ -89,10 +89,11 @@ fn kept() -> Source {
     Source::Memory(constant(offset_of!(Constants, kept), 0))
 }
 
-fn site(emitter: &Emitter<'_>, index: usize, group: &Group) -> &'static Site {
+/// The helper's payload: a [`Site`].
+fn site(emitter: &mut Emitter<'_>, index: usize, group: &Group) -> u64 {
     let instruction = emitter.block().instructions()[index];
     let operands = group.both_operands().unwrap_or([group.target(); 2]);
-    Box::leak(Box::new(Site { format: group.format(), lanes: group.count, operands, instruction }))
+    emitter.keep(Site { format: group.format(), lanes: group.count, operands, instruction })
 }
 
 /// The operands whose values have to be looked at; `None` if there are none.
@@ -156,7 +157,7 @@ fn is_no_rounding(instruction: &Instruction, place: Place, group: &Group) -> boo
 
 /// Fills the mask: zeros in the lanes in which one operand is passive in all directions and a rounding constant.
 fn choose(context: &mut Context, payload: u64) -> HelperNext {
-    // SAFETY: `emit` pairs this helper with its site, and sites are never freed.
+    // SAFETY: `emit` pairs this helper with its site, which is kept as long as the code that calls this.
     let site = unsafe { &*(payload as *const Site) };
     let pattern = pattern(site.format);
     let address = operand_address(&site.instruction, context).unwrap_or(0);

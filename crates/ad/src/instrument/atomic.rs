@@ -71,7 +71,7 @@ const STATUS_FLAGS: u64 = 0x8d5;
 pub(super) fn emit_exchange(emitter: &mut Emitter<'_>, index: usize, exchange: Exchange) {
     let registers = exchange.source.into_iter().chain(exchange.accumulator).flatten();
     let spans: Vec<Span> = registers.chain([exchange.destination]).collect();
-    let payload = payload_for(exchange, emitter.block().instructions()[index]);
+    let payload = payload_for(emitter, index, exchange);
     let join = emit_guarded(emitter, index, &spans, payload, [before_exchange, after_exchange]);
     emitter.copy(index);
     emitter.asm().bind(join);
@@ -84,8 +84,7 @@ pub(super) fn emit_update<M: Mode>(emitter: &mut Emitter<'_>, index: usize, upda
         return;
     }
     let spans: Vec<Span> = [Some(update.memory), update.becomes.operand()].into_iter().flatten().collect();
-    let instruction = emitter.block().instructions()[index];
-    let payload = payload_for(update, instruction);
+    let payload = payload_for(emitter, index, update);
     let join = emit_guarded(emitter, index, &spans, payload, [before_update::<M>, after_update]);
     emit_unguarded(emitter, index, &update, payload);
     emitter.asm().bind(join);
@@ -97,7 +96,7 @@ pub(super) fn emit_passive_update<M: Mode>(emitter: &mut Emitter<'_>, index: usi
         emit_locked::<M>(emitter, index, update);
         return;
     }
-    let payload = payload_for(update, emitter.block().instructions()[index]);
+    let payload = payload_for(emitter, index, update);
     emit_unguarded(emitter, index, &update, payload);
 }
 
@@ -107,7 +106,7 @@ fn is_always_guarded(update: &Update) -> bool {
 
 /// The instruction under the lock, whatever is active.
 fn emit_locked<M: Mode>(emitter: &mut Emitter<'_>, index: usize, update: Update) {
-    let payload = payload_for(update, emitter.block().instructions()[index]);
+    let payload = payload_for(emitter, index, update);
     emitter.restore_flags();
     emitter.call_helper(before_update::<M>, payload);
     emitter.copy(index);

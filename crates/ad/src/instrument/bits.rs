@@ -31,7 +31,7 @@ impl Trick {
     }
 }
 
-/// What the helpers know about the instruction. These live as long as the process: cached code refers to them.
+/// What the helpers know about the instruction.
 pub(super) struct Site<T> {
     pub what: T,
     pub instruction: Instruction,
@@ -47,7 +47,7 @@ pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Tric
 pub(super) type SiteHelper = fn(&mut Context, u64) -> HelperNext;
 
 /// The instruction, with helpers before and behind it if one of `spans` is active; otherwise `passive_target` becomes passive.
-fn emit_around<T: 'static>(
+fn emit_around<T: Send + 'static>(
     emitter: &mut Emitter<'_>,
     index: usize,
     spans: &[Span],
@@ -56,10 +56,9 @@ fn emit_around<T: 'static>(
     passive_target: Option<(Span, Option<Mask>)>,
     restoring: Option<Restoring>,
 ) {
-    let instruction = emitter.block().instructions()[index];
     let is_terminator = index >= emitter.block().body_len();
     debug_assert!(!is_terminator, "no control transfer is a bit trick");
-    let payload = payload_for(what, instruction);
+    let payload = payload_for(emitter, index, what);
     emitter.save_flags(index);
     any_active(emitter, index, spans);
     let join = emitter.asm().label();
@@ -94,18 +93,18 @@ pub(super) fn span_of(operand: BitOperand) -> Option<Span> {
     }
 }
 
-/// A helper's payload that stands for `what`.
-pub(super) fn payload_for<T: 'static>(what: T, instruction: Instruction) -> u64 {
-    let site: &'static Site<T> = Box::leak(Box::new(Site { what, instruction }));
-    std::ptr::from_ref(site) as u64
+/// The payload of helpers around instruction `index` that stands for `what`.
+pub(super) fn payload_for<T: Send + 'static>(emitter: &mut Emitter<'_>, index: usize, what: T) -> u64 {
+    let instruction = emitter.block().instructions()[index];
+    emitter.keep(Site { what, instruction })
 }
 
-/// What a helper's payload stands for.
+/// What a helper's payload stands for, while the helper runs.
 ///
 /// # Safety
-/// `payload` is the address of a leaked [`Site`] with the same `T`.
-pub(super) unsafe fn site<T>(payload: u64) -> &'static Site<T> {
-    // SAFETY: as the caller promises; sites are never freed.
+/// [`payload_for`] has made the payload, for a helper that is being called, with the same `T`.
+pub(super) unsafe fn site<'a, T>(payload: u64) -> &'a Site<T> {
+    // SAFETY: as the caller promises; the site is kept as long as the code that calls the helper.
     unsafe { &*(payload as *const Site<T>) }
 }
 

@@ -12,6 +12,7 @@ use crate::shadow;
 use crate::x87::{self, Extended, Session, State};
 
 use super::active::any_active;
+use super::bits::{payload_for, site};
 use super::layout::{file, layers};
 use super::places::{Shadow, clear, load, pieces, reach_memory, store};
 use super::{Mode, Restoring, Thread, operand_address};
@@ -113,24 +114,6 @@ pub(crate) struct X87Real {
     pub b: Option<X87Operand>,
 }
 
-/// What the helpers know about the instruction. These live as long as the process: cached code refers to them.
-struct Site<T> {
-    what: T,
-    instruction: Instruction,
-}
-
-fn payload<T: 'static>(emitter: &Emitter<'_>, index: usize, what: T) -> u64 {
-    let site: &'static Site<T> = Box::leak(Box::new(Site { what, instruction: emitter.block().instructions()[index] }));
-    std::ptr::from_ref(site) as u64
-}
-
-/// # Safety
-/// The payload was made by [`payload`] with the same `T`.
-unsafe fn site<T>(payload: u64) -> &'static Site<T> {
-    // SAFETY: as the caller promises; sites are never freed.
-    unsafe { &*(payload as *const Site<T>) }
-}
-
 /// Calls the helper if one of the spans is active; else makes the target passive, if there is one. Goes on at `join`, which is bound here.
 fn emit_if_active(
     emitter: &mut Emitter<'_>,
@@ -161,7 +144,7 @@ fn emit_if_active(
 /// An operation on real numbers.
 pub(super) fn emit_real<M: Mode>(emitter: &mut Emitter<'_>, index: usize, real: X87Real, restoring: Option<Restoring>) {
     let spans: Vec<Span> = [Some(real.a), real.b].into_iter().flatten().filter_map(X87Operand::real).collect();
-    let helper = (real_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload(emitter, index, real));
+    let helper = (real_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload_for(emitter, index, real));
     let target = Span::new(real.target, X87Format::Extended.bytes());
     let join = emitter.asm().label();
     M::x87_inline(emitter, index, real, join);
@@ -178,7 +161,7 @@ pub(super) fn emit_move<M: Mode>(
     if M::x87_move_inline(emitter, index, moved) {
         return;
     }
-    let helper = (move_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload(emitter, index, moved));
+    let helper = (move_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload_for(emitter, index, moved));
     let join = emitter.asm().label();
     emit_if_active(emitter, index, &[moved.source.span()], helper, Some(moved.target.span()), restoring, join);
 }
@@ -192,7 +175,7 @@ pub(super) fn emit_stack<M: Mode>(
 ) {
     let slots: Vec<Span> =
         (0..8).map(|number| Span::new(Place::Register(shadow::x87(number)), M::X87_BYTES.min(10))).collect();
-    let helper = (stack_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload(emitter, index, change));
+    let helper = (stack_helper::<M> as fn(&mut Context, u64) -> HelperNext, payload_for(emitter, index, change));
     let join = emitter.asm().label();
     emit_if_active(emitter, index, &slots, helper, None, restoring, join);
 }

@@ -201,9 +201,9 @@ fn load(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
     emitter.asm().push2(Code::Movzx_r64_rm16, value, Register::AX + value.number() as u32);
     emitter.asm().push2(Code::Cmp_r64_rm64, exponent, value);
     let instruction = emitter.block().instructions()[index];
-    let site: &'static Instruction = Box::leak(Box::new(instruction));
+    let payload = emitter.keep(instruction);
     let changed = emitter.cold(move |emitter| {
-        emitter.call_helper_here(load_changed, std::ptr::from_ref(site) as u64);
+        emitter.call_helper_here(load_changed, payload);
         emitter.asm().jump(join);
     });
     emitter.asm().jump_if(Condition::NotEqual, changed);
@@ -262,7 +262,7 @@ fn shift(emitter: &mut Emitter<'_>, code: Code, register: Register, count: u32) 
 
 /// ST(0) has been loaded from a `long double` whose sign or exponent has been changed in memory.
 fn load_changed(context: &mut Context, payload: u64) -> HelperNext {
-    // SAFETY: `load` passes the instruction, which is never freed.
+    // SAFETY: `load` passes the instruction, which is kept as long as the code that calls this.
     let instruction = unsafe { &*(payload as *const Instruction) };
     let address = operand_address(instruction, context).unwrap_or(0);
     let mut thread = Thread::new(context);

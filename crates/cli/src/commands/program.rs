@@ -51,8 +51,8 @@ pub fn run(program: &[OsString], debugging: &Debugging, quiet: bool) -> Outcome 
 }
 
 fn start(program: &[OsString], debugging: &Debugging, quiet: bool, tool: Box<dyn Tool>) -> Outcome {
-    let &Debugging { bisect, lockstep, no_avx512: hide_avx512, .. } = debugging;
-    let options = Options { trace: debugging.trace.clone(), bisect, lockstep, hide_avx512, quiet };
+    let &Debugging { bisect, lockstep, no_avx512: hide_avx512, code_cache, .. } = debugging;
+    let options = Options { trace: debugging.trace.clone(), bisect, lockstep, hide_avx512, code_cache, quiet };
     match derivgrind_engine::run(program, &options, tool) {
         Err(error) => Err(not_started(&error)),
     }

@@ -1,76 +1,57 @@
 //! The code cache: translated blocks, the links between them, and their invalidation.
 
+mod lookups;
 mod region;
 mod signals;
+mod space;
+mod turnover;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::context::{self, Context, LOOKUP_ENTRIES, LookupTable};
-use crate::memory::{guard, user};
-use crate::thread;
+use crate::context;
+use crate::memory::guard;
 use crate::tool::Version;
-use crate::translate::{self, Block, Exit, ExitKind, Recovery};
+use crate::translate::{self, Block, Exit, ExitKind};
 pub(crate) use signals::divert;
 pub use signals::{recover, request_exit};
+pub(crate) use turnover::{code_for, is_inside, leave, start_over};
 
 use region::Region;
+use space::Space;
 
-/// Bytes reserved for translated code. Only what is used costs memory; all of it can be reached with 32-bit displacements.
-const REGION_BYTES: usize = 1 << 30;
+/// Bytes reserved for translated code if nothing else is said. Only what is used costs memory.
+pub const DEFAULT_BYTES: usize = 1 << 30;
+/// Least and greatest size of the cache in bytes. Half of it has to hold the longest block: with a single direction or none that takes some
+/// kilobytes. All of it has to be reached with 32-bit displacements.
+pub const POSSIBLE_BYTES: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 30;
 
 const PAGE: u64 = 4096;
 
+/// A block's address and version.
 type Key = (u64, Version);
-
-/// A translated block in the cache.
-pub(crate) struct CachedBlock {
-    key: Key,
-    /// Code cache address and length.
-    code: u64,
-    length: u64,
-    /// Application bytes it was made from.
-    source: (u64, u64),
-    exits: std::ops::Range<u64>,
-    recovery: Vec<Recovery>,
-    vector_scratch: Vec<u8>,
-    lookup: Option<translate::LookupSite>,
-    /// Exits of other blocks (and of this one) that go here directly.
-    incoming: Vec<u64>,
-    /// The application bytes themselves, if they can change without notice.
-    volatile: Option<Box<[u8]>>,
-    /// Whether it may still be found; stale code stays where it is, since another thread could be inside.
-    valid: bool,
-}
-
-impl CachedBlock {
-    /// Whether the application bytes are still those that it was made from.
-    fn is_current(&self) -> bool {
-        let Some(then) = &self.volatile else { return true };
-        let mut now = vec![0; then.len()];
-        user::read_bytes(self.source.0, &mut now).is_ok() && **then == *now
-    }
-}
 
 /// All translated code of the process.
 pub(crate) struct Cache {
-    region: Region,
-    blocks: Vec<CachedBlock>,
+    /// In turn one is filled, and the other one left by the threads that are still inside: see [`turnover`].
+    spaces: [Space; 2],
+    /// Counts from 1 how often a space has been begun; its parity says which one is being filled.
+    generation: u64,
+    /// Valid blocks, all in the space that is being filled.
     by_key: FxHashMap<Key, usize>,
     /// Application page → blocks made from bytes in it.
     by_page: FxHashMap<u64, Vec<usize>>,
-    exits: Vec<Exit>,
     /// Addresses that always lead back to the dispatcher in this version.
     unlinked: FxHashSet<Key>,
     /// How many blocks are given to the tool; the others are copied without instrumentation (a debugging aid).
     bisect: Option<u64>,
+    /// Blocks translated so far.
+    translated: u64,
     linking: bool,
     /// Inlined look-ups that lead to the dispatcher because of a signal: displacement and where it belongs.
     diverted: Vec<(u64, u64)>,
-    /// Counts flushes: code cache addresses from before one mean nothing after it.
-    generation: u64,
 }
 
 /// The number in `context.exit` when a fault, not an exit of a block, has ended the run of cached code.
@@ -114,25 +95,25 @@ impl std::ops::DerefMut for Locked {
     }
 }
 
-/// Makes the cache and the trampolines.
+/// Makes the cache, of so many bytes, and the trampolines.
 ///
 /// # Errors
 /// If the memory cannot be reserved; the text says what the system answered.
-pub(crate) fn init(bisect: Option<u64>, linking: bool) -> Result<(), String> {
-    let mut region = Region::new(REGION_BYTES)?;
+pub(crate) fn init(bytes: usize, bisect: Option<u64>, linking: bool) -> Result<(), String> {
+    let mut region = Region::new(bytes.clamp(*POSSIBLE_BYTES.start(), *POSSIBLE_BYTES.end()))?;
     let trampolines = translate::trampolines::install(region.address());
     region.append(&trampolines).expect("the region is larger than the trampolines");
+    let [even, odd] = region.halves();
     let cache = Cache {
-        region,
-        blocks: Vec::new(),
+        spaces: [Space::new(even, 0), Space::new(odd, 1)],
+        generation: 1,
         by_key: FxHashMap::default(),
         by_page: FxHashMap::default(),
-        exits: Vec::new(),
         unlinked: FxHashSet::default(),
         bisect,
+        translated: 0,
         linking,
         diverted: Vec::with_capacity(signals::DIVERSIONS),
-        generation: 0,
     };
     CACHE.set(Mutex::new(cache)).map_err(|_| "the engine runs once in a process".to_owned())
 }
@@ -144,22 +125,42 @@ pub(crate) fn lock() -> Locked {
     Locked(mutex.lock().unwrap_or_else(PoisonError::into_inner), mark)
 }
 
+/// A translation does not fit into what is left of a space.
+struct Full {
+    /// Bytes of the translation.
+    needed: usize,
+}
+
 impl Cache {
-    /// The code for `address`, translated if need be. The second value says whether it may be linked and looked up.
-    pub(crate) fn find_or_translate(&mut self, address: u64, version: Version) -> (u64, bool) {
-        let key = (address, version);
-        let volatile = guard::is_volatile(address);
-        let linkable = self.linking && !volatile && !self.unlinked.contains(&key);
-        if let Some(&block) = self.by_key.get(&key) {
-            if !volatile || self.blocks[block].is_current() {
-                return (self.blocks[block].code, linkable);
-            }
-            self.forget(block);
-        }
-        (self.translate(key), linkable)
+    /// The space that is being filled.
+    fn space(&self) -> &Space {
+        &self.spaces[self.filled()]
     }
 
-    fn translate(&mut self, key: Key) -> u64 {
+    fn space_mut(&mut self) -> &mut Space {
+        let filled = self.filled();
+        &mut self.spaces[filled]
+    }
+
+    fn filled(&self) -> usize {
+        (self.generation % 2) as usize
+    }
+
+    /// The code for a key, translated if need be. The second value says whether it may be linked and looked up.
+    fn find_or_translate(&mut self, key: Key) -> Result<(u64, bool), Full> {
+        let volatile = guard::is_volatile(key.0);
+        let linkable = self.linking && !volatile && !self.unlinked.contains(&key);
+        if let Some(&number) = self.by_key.get(&key) {
+            let block = &self.space().blocks[number];
+            if !volatile || block.is_current() {
+                return Ok((block.code, linkable));
+            }
+            self.forget(&[number]);
+        }
+        Ok((self.translate(key)?, linkable))
+    }
+
+    fn translate(&mut self, key: Key) -> Result<u64, Full> {
         let (address, version) = key;
         let tool = crate::tool();
         let block = Block::decode(address, tool.scratch(version));
@@ -167,121 +168,82 @@ impl Cache {
             // What has been translated so far takes no care of the wider registers.
             self.forget_all();
         }
+        if self.is_mostly_stale() {
+            // If a thread is still in the other space there will be another occasion.
+            self.turn_over();
+        }
         let source = block.range();
-        let instrumented = self.bisect.is_none_or(|limit| (self.blocks.len() as u64) < limit);
-        let first_exit = self.exits.len() as u64;
+        let instrumented = self.bisect.is_none_or(|limit| self.translated < limit);
         let volatile = guard::is_volatile(address).then(|| block.all_bytes().into());
-        let translation = translate::translate(tool, &block, version, self.region.address(), first_exit, instrumented);
-        let Some(code) = self.region.append(&translation.code) else {
-            self.flush();
-            return self.translate(key);
-        };
-        let number = self.blocks.len();
-        self.exits.extend(&translation.exits);
-        self.blocks.push(CachedBlock {
-            key,
-            code,
-            length: translation.code.len() as u64,
-            source,
-            exits: first_exit..self.exits.len() as u64,
-            recovery: translation.recovery,
-            vector_scratch: translation.vector_scratch,
-            lookup: translation.lookup,
-            incoming: Vec::new(),
-            volatile,
-            valid: true,
-        });
+        let space = self.space_mut();
+        let (base, first_exit) = (space.region.address(), space.next_exit());
+        let translation = translate::translate(tool, &block, version, base, first_exit, instrumented);
+        let needed = translation.code.len();
+        let number = space.add(key, source, translation, volatile).ok_or(Full { needed })?;
+        let code = space.blocks[number].code;
+        self.translated += 1;
         self.by_key.insert(key, number);
         for page in pages(source.0, source.1) {
             self.by_page.entry(page).or_default().push(number);
         }
-        code
+        Ok(code)
     }
 
-    /// Forgets everything. Only possible while no other thread runs application code.
-    fn flush(&mut self) {
-        if thread::count() > 1 {
-            crate::fatal(
-                "the code cache is full (1 GiB of translated code) while several threads run; \
-                 start the program with fewer threads or without large generated code",
-            );
-        }
-        self.region.clear(translate::trampolines::get().end);
-        self.blocks.clear();
-        self.by_key.clear();
-        self.by_page.clear();
-        self.exits.clear();
-        self.diverted.clear();
-        self.generation += 1;
-        clear_lookups(0, u64::MAX);
-    }
-
-    /// The exit with this number.
+    /// The exit with this number, which the calling thread has just taken.
     pub(crate) fn exit(&self, number: u64) -> Exit {
-        self.exits[number as usize]
+        self.spaces[Space::of_exit(number)].exit(number)
     }
 
-    /// Lets exit `number` go to the block for `target` directly.
-    pub(crate) fn link(&mut self, number: u64, target: u64, version: Version) {
-        let Some(&block) = self.by_key.get(&(target, version)) else {
+    /// Lets exit `number`, of the space that is being filled, go to the block for `key` directly.
+    fn link(&mut self, number: u64, key: Key) {
+        let Some(&block) = self.by_key.get(&key) else {
             return;
         };
-        let ExitKind::Branch { patch, .. } = self.exits[number as usize].kind else {
-            return;
-        };
-        self.region.patch_displacement(patch, self.blocks[block].code);
-        self.blocks[block].incoming.push(number);
-    }
-
-    /// Lets all direct exits of `block` go through the dispatcher again.
-    fn unlink_exits(&mut self, block: usize) {
-        for number in self.blocks[block].exits.clone() {
-            let exit = self.exits[number as usize];
-            if let ExitKind::Branch { patch, .. } = exit.kind {
-                self.region.patch_displacement(patch, exit.stub);
-            }
-        }
+        let space = self.space_mut();
+        space.link(number, space.blocks[block].code);
+        space.blocks[block].incoming.push(number);
     }
 
     /// Makes sure that each arrival at `address` in this version comes to the dispatcher.
     pub(crate) fn never_link(&mut self, address: u64, version: Version) {
-        if self.unlinked.insert((address, version)) {
-            if let Some(&block) = self.by_key.get(&(address, version)) {
-                self.forget(block);
-            }
-            clear_lookups(address, address + 1);
+        let key = (address, version);
+        if self.unlinked.insert(key)
+            && let Some(&block) = self.by_key.get(&key)
+        {
+            self.forget(&[block]);
         }
     }
 
-    fn forget(&mut self, number: usize) {
-        let block = &mut self.blocks[number];
-        if !block.valid {
-            return;
-        }
-        block.valid = false;
-        let key = block.key;
-        for exit in std::mem::take(&mut block.incoming) {
-            let exit = self.exits[exit as usize];
-            if let ExitKind::Branch { patch, target } = exit.kind
-                && (target, exit.version) == key
-            {
-                self.region.patch_displacement(patch, exit.stub);
+    /// The blocks with these numbers are not used any more: nothing leads to them, and they are not found.
+    fn forget(&mut self, numbers: &[usize]) {
+        let mut keys = Vec::with_capacity(numbers.len());
+        for &number in numbers {
+            let Some((key, incoming)) = self.space_mut().retire_block(number) else { continue };
+            let space = self.space();
+            for number in incoming {
+                let exit = space.exit(number);
+                if let ExitKind::Branch { target, .. } = exit.kind
+                    && (target, exit.version) == key
+                {
+                    space.unlink(number);
+                }
             }
+            self.by_key.remove(&key);
+            keys.push(key);
         }
-        self.by_key.remove(&key);
+        lookups::remove(&keys);
     }
 
     fn forget_all(&mut self) {
-        for number in 0..self.blocks.len() {
-            self.forget(number);
-        }
-        clear_lookups(0, u64::MAX);
+        let all: Vec<usize> = (0..self.space().blocks.len()).collect();
+        self.forget(&all);
     }
 
     fn invalidate(&mut self, start: u64, end: u64) {
         let mut stale = Vec::new();
         if pages(start, end).size_hint().0 > self.by_page.len() {
-            stale.extend((0..self.blocks.len()).filter(|&number| overlaps(self.blocks[number].source, (start, end))));
+            let blocks = &self.space().blocks;
+            stale.extend((0..blocks.len()).filter(|&number| overlaps(blocks[number].source, (start, end))));
             self.by_page.retain(|&page, _| page + PAGE <= start || page >= end);
         } else {
             for page in pages(start, end) {
@@ -290,76 +252,28 @@ impl Cache {
                 }
             }
         }
-        if stale.is_empty() {
-            return;
-        }
-        let mut kept = Vec::new();
-        for number in stale {
-            if overlaps(self.blocks[number].source, (start, end)) {
-                self.forget(number);
-            } else {
-                kept.push(number);
-            }
-        }
+        let (stale, kept): (Vec<usize>, Vec<usize>) =
+            stale.into_iter().partition(|&number| overlaps(self.space().blocks[number].source, (start, end)));
+        self.forget(&stale);
         for number in kept {
-            let source = self.blocks[number].source;
+            let source = self.space().blocks[number].source;
             for page in pages(source.0, source.1).filter(|page| page + PAGE > start && *page < end) {
                 self.by_page.entry(page).or_default().push(number);
             }
         }
-        // A block that begins before the range can reach into it.
-        clear_lookups(start.saturating_sub(PAGE), end);
     }
 
-    /// Number of flushes so far.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    fn block_at(&self, code: u64) -> Option<usize> {
-        // The region is filled from its start, so blocks are in the order of their code.
-        let number = self.blocks.partition_point(|block| block.code <= code).checked_sub(1)?;
-        let block = &self.blocks[number];
-        (code < block.code + block.length).then_some(number)
+    /// The space and number of the block with code at this address.
+    fn block_at(&self, code: u64) -> Option<(usize, usize)> {
+        self.spaces.iter().enumerate().find_map(|(space, it)| it.block_at(code).map(|number| (space, number)))
     }
 }
 
-/// Forgets everything, while the program still has one thread: the tool translates differently for several.
-pub(crate) fn start_over() {
-    lock().flush();
-}
-
-/// Forgets all translations of application bytes in `start..end`.
-pub fn invalidate(start: u64, end: u64) {
+/// The application bytes in `start..end` have changed or gone: forgets what was made from them.
+pub(crate) fn invalidate(start: u64, end: u64) {
     if CACHE.get().is_some() {
         lock().invalidate(start, end);
     }
-}
-
-/// Enters the translation of `address` into a thread's look-up table.
-pub(crate) fn remember(context: &Context, version: Version, address: u64, code: u64) {
-    let table = &context.lookup[usize::from(version.0)];
-    let slot = LookupTable::slot(address);
-    // The key last: until it is there, the old key finds the old code or, at worst, misses.
-    table.negated[slot].store(0, Ordering::Release);
-    table.code[slot].store(code, Ordering::Release);
-    table.negated[slot].store(address.wrapping_neg(), Ordering::Release);
-}
-
-/// Removes all look-up entries, of all threads, for addresses in `start..end`.
-fn clear_lookups(start: u64, end: u64) {
-    thread::for_each(|context| {
-        // SAFETY: registered contexts are alive while the registry is locked, and the tables are atomic.
-        let lookup = unsafe { &(*context).lookup };
-        for table in lookup {
-            for slot in 0..LOOKUP_ENTRIES {
-                let address = table.negated[slot].load(Ordering::Relaxed).wrapping_neg();
-                if address != 0 && (start..end).contains(&address) {
-                    table.negated[slot].store(0, Ordering::Release);
-                }
-            }
-        }
-    });
 }
 
 fn pages(start: u64, end: u64) -> impl Iterator<Item = u64> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// An append-only area of executable memory.
+/// An area of executable memory that is filled from its start.
 pub(super) struct Region {
     start: u64,
     end: u64,
@@ -32,15 +32,36 @@ impl Region {
         Ok(Region { start, end: start + length as u64, next: start })
     }
 
+    /// Divides what is still free into two regions of the same size.
+    pub(super) fn halves(&self) -> [Region; 2] {
+        let middle = (self.next + (self.end - self.next) / 2).next_multiple_of(16);
+        [(self.next, middle), (middle, self.end)].map(|(start, end)| Region { start, end, next: start })
+    }
+
     /// Where the next code will be put.
     pub(super) fn address(&self) -> u64 {
         self.next
     }
 
+    /// Whether an address lies in this region.
+    pub(super) fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// Bytes in use.
+    pub(super) fn used(&self) -> u64 {
+        self.next - self.start
+    }
+
+    /// Bytes in all.
+    pub(super) fn size(&self) -> u64 {
+        self.end - self.start
+    }
+
     /// Appends code; `None` if it does not fit.
     pub(super) fn append(&mut self, code: &[u8]) -> Option<u64> {
         let at = self.next;
-        if code.len() as u64 > self.end - at {
+        if code.len() as u64 > self.end.saturating_sub(at) {
             return None;
         }
         // SAFETY: `at..at + len` lies in this region, behind everything that can be in execution.
@@ -49,14 +70,14 @@ impl Region {
         Some(at)
     }
 
-    /// Forgets everything from `from` on.
-    pub(super) fn clear(&mut self, from: u64) {
-        self.next = from.next_multiple_of(16);
+    /// Forgets everything. No thread may be in execution here.
+    pub(super) fn clear(&mut self) {
+        self.next = self.start;
     }
 
     /// Changes the aligned 32-bit displacement at `at` to lead to `target`.
     pub(super) fn patch_displacement(&self, at: u64, target: u64) {
-        debug_assert!((self.start..self.end).contains(&at) && at.is_multiple_of(4));
+        debug_assert!(self.contains(at) && at.is_multiple_of(4));
         let displacement = target.wrapping_sub(at + 4) as i32;
         // SAFETY: an aligned displacement inside this region. One aligned store: other threads see the old or the new target, and
         // both lead to code that is never overwritten while they run.
@@ -65,7 +86,7 @@ impl Region {
 
     /// Changes the 8-bit displacement at `at` to lead to `target`.
     pub(super) fn patch_short(&self, at: u64, target: u64) {
-        debug_assert!((self.start..self.end).contains(&at));
+        debug_assert!(self.contains(at));
         // SAFETY: a byte inside this region, see `patch_displacement`.
         let byte = unsafe { std::sync::atomic::AtomicU8::from_ptr(at as *mut u8) };
         byte.store(target.wrapping_sub(at + 1) as u8, Ordering::Release);

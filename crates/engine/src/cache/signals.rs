@@ -29,37 +29,38 @@ pub unsafe fn request_exit(ucontext: *mut libc::ucontext_t, context: *mut Contex
     let mut cache = lock();
     // SAFETY: as the caller promises.
     let (pc, jump) = unsafe { (instruction_pointer(ucontext), (*context).jump) };
-    if let Some(number) = cache.block_at(pc)
-        && let Some(miss) = cache.divert(number, pc)
+    if let Some(block) = cache.block_at(pc)
+        && let Some(miss) = cache.divert(block, pc)
     {
         // SAFETY: as the caller promises; at `hit` the registers are as `miss` expects them.
         unsafe { set_instruction_pointer(ucontext, miss) };
     }
     // The block that is being entered, or that an indirect branch is just jumping to.
-    if let Some(number) = cache.block_at(jump) {
-        cache.divert(number, jump);
+    if let Some(block) = cache.block_at(jump) {
+        cache.divert(block, jump);
     }
 }
 
 /// Lets the block that is about to be entered at `code` come back to the dispatcher at its end.
 pub(crate) fn divert(cache: &mut Locked, code: u64) {
-    if let Some(number) = cache.block_at(code) {
-        cache.divert(number, code);
+    if let Some(block) = cache.block_at(code) {
+        cache.divert(block, code);
     }
 }
 
 impl Cache {
     /// Makes all ways out of a block lead to the dispatcher. If `pc` is past the point where that helps, returns where to
     /// continue instead.
-    fn divert(&mut self, number: usize, pc: u64) -> Option<u64> {
-        self.unlink_exits(number);
-        let site = self.blocks[number].lookup?;
+    fn divert(&mut self, (space, number): (usize, usize), pc: u64) -> Option<u64> {
+        let space = &self.spaces[space];
+        space.unlink_exits(number);
+        let site = space.blocks[number].lookup?;
         // What a signal handler interrupts may be the allocator: there is only the room that was made before. Without it the signal waits
         // for another way out.
         if self.diverted.len() == self.diverted.capacity() {
             return None;
         }
-        self.region.patch_short(site.displacement, site.miss);
+        space.region.patch_short(site.displacement, site.miss);
         self.diverted.push((site.displacement, site.hit));
         (site.hit..site.hit_stored).contains(&pc).then_some(site.miss)
     }
@@ -67,7 +68,9 @@ impl Cache {
     /// Undoes the diversion of inlined look-ups.
     pub(crate) fn undo_diversions(&mut self) {
         for (displacement, hit) in self.diverted.drain(..) {
-            self.region.patch_short(displacement, hit);
+            if let Some(space) = self.spaces.iter().find(|space| space.region.contains(displacement)) {
+                space.region.patch_short(displacement, hit);
+            }
         }
     }
 }
@@ -85,10 +88,10 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
         return false;
     }
     let cache = lock();
-    let Some(number) = cache.block_at(pc) else {
+    let Some((space, number)) = cache.block_at(pc) else {
         return false;
     };
-    let block = &cache.blocks[number];
+    let block = &cache.spaces[space].blocks[number];
     let offset = (pc - block.code) as u32;
     let entry = block.recovery.partition_point(|entry| entry.offset <= offset);
     let Some(entry) = entry.checked_sub(1).map(|n| block.recovery[n]) else {

@@ -12,7 +12,7 @@ pub(crate) fn address_space() -> MutexGuard<'static, ()> {
     INIT.call_once(|| {
         init(2).unwrap();
         let _ = crate::TOOL.set(Box::new(crate::NullTool));
-        let _ = crate::cache::init(None, true);
+        let _ = crate::cache::init(crate::cache::DEFAULT_BYTES, None, true);
     });
     guard
 }

@@ -249,7 +249,7 @@ fn enter_handler(context: &mut Context, arrived: &Arrived, action: Action) {
     frame::initialise_vectors(context);
     context.rip = action.handler;
     // The block that was left last does not lead to the handler.
-    context.link_from = None;
+    context.link_from = (0, 0);
     context.fill_lookup = false;
     context.set_reg(Gpr::Rsp, built.frame);
     context.set_reg(Gpr::Rdi, arrived.signal as u64);

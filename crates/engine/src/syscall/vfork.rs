@@ -68,6 +68,7 @@ impl Saved {
         context.tid = self.tid;
         // A child that was killed has left it as it was then.
         context.in_cache.store(self.in_cache, Ordering::SeqCst);
+        context.inside.store(0, Ordering::Release);
         let state = thread::state(context);
         state.signals.mask.set(self.mask);
         state.signals.alt_stack.set(self.alt_stack);

@@ -1,6 +1,7 @@
 //! What a tool writes a block with: copies of the application's instructions, its own instructions between them, and ways
 //! out of the block.
 
+use std::any::Any;
 use std::mem::offset_of;
 
 use iced_x86::{Instruction, MemoryOperand, Register};
@@ -66,6 +67,8 @@ pub(crate) struct Translation {
     pub vector_scratch: Vec<u8>,
     /// The inlined look-up of an indirect branch.
     pub lookup: Option<LookupSite>,
+    /// What helpers refer to.
+    pub kept: Vec<Box<dyn Any + Send>>,
 }
 
 /// Where an inlined look-up can be diverted to leave the cache (see `cache::request_exit`).
@@ -93,6 +96,7 @@ pub struct Emitter<'a> {
     pub(super) exits: Vec<Exit>,
     pub(super) first_exit: u64,
     pub(super) lookup: Option<LookupSite>,
+    kept: Vec<Box<dyn Any + Send>>,
     pub(super) cold: Vec<(Label, State, u64, Cold<'a>)>,
     recovery: Vec<Recovery>,
     pub(super) state: State,
@@ -122,6 +126,7 @@ pub(crate) fn translate(
         exits: Vec::new(),
         first_exit,
         lookup: None,
+        kept: Vec::new(),
         cold: Vec::new(),
         recovery: Vec::new(),
         state: State::default(),
@@ -159,6 +164,14 @@ impl<'a> Emitter<'a> {
     /// live or saved.
     pub fn asm(&mut self) -> &mut Assembler {
         &mut self.asm
+    }
+
+    /// Keeps `value` as long as the code being written and returns its address, which helpers of this code can use: a helper's payload.
+    pub fn keep<T: Send + 'static>(&mut self, value: T) -> u64 {
+        let value = Box::new(value);
+        let address = (&raw const *value) as u64;
+        self.kept.push(value);
+        address
     }
 
     /// Reserves scratch registers for the whole block; they keep their values between instructions. As many are free as the
@@ -536,6 +549,7 @@ impl<'a> Emitter<'a> {
             recovery: self.recovery,
             vector_scratch: self.scratch_vector,
             lookup: self.lookup,
+            kept: self.kept,
             code: self.asm.finish(),
         }
     }

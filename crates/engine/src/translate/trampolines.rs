@@ -25,8 +25,6 @@ pub(crate) struct Trampolines {
     pub abandon: u64,
     /// A byte that says what has to be saved at exits, a [`Saving`].
     saving: u64,
-    /// End of the trampolines.
-    pub end: u64,
 }
 
 /// The widest vector registers that the application uses.
@@ -144,8 +142,7 @@ pub(crate) fn install(base: u64) -> Vec<u8> {
     asm.bind(saving);
     let saving = asm.address();
     asm.bytes(&[Saving::Narrow as u8]);
-    let end = asm.address();
-    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, saving, end });
+    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, saving });
     asm.finish()
 }
 

@@ -1,0 +1,152 @@
+//! One of the two spaces of the code cache: code, with the blocks and exits that it belongs to.
+
+use std::any::Any;
+
+use super::Key;
+use super::region::Region;
+use crate::memory::user;
+use crate::translate::{Exit, ExitKind, LookupSite, Recovery, Translation};
+
+/// Distance of the exit numbers of the two spaces. More exits than that do not fit into a space.
+const EXIT_NUMBERS: u64 = 1 << 30;
+
+/// A translated block in the cache.
+pub(super) struct CachedBlock {
+    pub key: Key,
+    /// Code cache address and length.
+    pub code: u64,
+    pub length: u64,
+    /// Application bytes it was made from.
+    pub source: (u64, u64),
+    pub exits: std::ops::Range<u64>,
+    pub recovery: Vec<Recovery>,
+    pub vector_scratch: Vec<u8>,
+    pub lookup: Option<LookupSite>,
+    /// Exits of other blocks (and of this one) that go here directly.
+    pub incoming: Vec<u64>,
+    /// The application bytes themselves, if they can change without notice.
+    pub volatile: Option<Box<[u8]>>,
+    /// Whether it may still be found; stale code stays where it is, since another thread could be inside.
+    pub valid: bool,
+}
+
+impl CachedBlock {
+    /// Whether the application bytes are still those that it was made from.
+    pub fn is_current(&self) -> bool {
+        let Some(then) = &self.volatile else { return true };
+        let mut now = vec![0; then.len()];
+        user::read_bytes(self.source.0, &mut now).is_ok() && **then == *now
+    }
+}
+
+/// A half of the cache.
+pub(super) struct Space {
+    pub region: Region,
+    pub blocks: Vec<CachedBlock>,
+    exits: Vec<Exit>,
+    /// Number of the first exit.
+    first_exit: u64,
+    /// What helpers of this code refer to.
+    kept: Vec<Box<dyn Any + Send>>,
+    /// Bytes of code that is not valid any more.
+    stale: u64,
+}
+
+impl Space {
+    pub fn new(region: Region, index: usize) -> Space {
+        let first_exit = index as u64 * EXIT_NUMBERS;
+        Space { region, blocks: Vec::new(), exits: Vec::new(), first_exit, kept: Vec::new(), stale: 0 }
+    }
+
+    /// Which space an exit belongs to.
+    pub fn of_exit(number: u64) -> usize {
+        (number / EXIT_NUMBERS) as usize
+    }
+
+    /// The number that the next exit gets.
+    pub fn next_exit(&self) -> u64 {
+        self.first_exit + self.exits.len() as u64
+    }
+
+    /// The exit with this number.
+    pub fn exit(&self, number: u64) -> Exit {
+        self.exits[(number - self.first_exit) as usize]
+    }
+
+    /// Adds a translation that was made for the next address and exit number. Returns the block's number, or `None` if it does not fit.
+    pub fn add(
+        &mut self,
+        key: Key,
+        source: (u64, u64),
+        translation: Translation,
+        volatile: Option<Box<[u8]>>,
+    ) -> Option<usize> {
+        let first_exit = self.next_exit();
+        let code = self.region.append(&translation.code)?;
+        self.exits.extend(&translation.exits);
+        self.kept.extend(translation.kept);
+        self.blocks.push(CachedBlock {
+            key,
+            code,
+            length: translation.code.len() as u64,
+            source,
+            exits: first_exit..self.next_exit(),
+            recovery: translation.recovery,
+            vector_scratch: translation.vector_scratch,
+            lookup: translation.lookup,
+            incoming: Vec::new(),
+            volatile,
+            valid: true,
+        });
+        Some(self.blocks.len() - 1)
+    }
+
+    /// The block with code at this address.
+    pub fn block_at(&self, code: u64) -> Option<usize> {
+        // The region is filled from its start, so blocks are in the order of their code.
+        let number = self.blocks.partition_point(|block| block.code <= code).checked_sub(1)?;
+        let block = &self.blocks[number];
+        (code < block.code + block.length).then_some(number)
+    }
+
+    /// Lets a direct exit go to `code`.
+    pub fn link(&self, number: u64, code: u64) {
+        if let ExitKind::Branch { patch, .. } = self.exit(number).kind {
+            self.region.patch_displacement(patch, code);
+        }
+    }
+
+    /// Lets a direct exit go through the dispatcher again.
+    pub fn unlink(&self, number: u64) {
+        self.link(number, self.exit(number).stub);
+    }
+
+    /// Lets all direct exits of a block go through the dispatcher again.
+    pub fn unlink_exits(&self, block: usize) {
+        self.blocks[block].exits.clone().for_each(|number| self.unlink(number));
+    }
+
+    /// A block is not to be found any more. Returns its key, and the exits that lead to it, or `None` if it is so already.
+    pub fn retire_block(&mut self, number: usize) -> Option<(Key, Vec<u64>)> {
+        let block = &mut self.blocks[number];
+        let valid = std::mem::replace(&mut block.valid, false);
+        valid.then(|| {
+            self.stale += block.length;
+            (block.key, std::mem::take(&mut block.incoming))
+        })
+    }
+
+    /// Bytes of code that is not valid any more.
+    pub fn stale(&self) -> u64 {
+        self.stale
+    }
+
+    /// Forgets everything. No thread may be inside.
+    pub fn clear(&mut self) {
+        self.region.clear();
+        self.blocks.clear();
+        self.exits.clear();
+        self.kept.clear();
+        self.stale = 0;
+    }
+}
