@@ -14,7 +14,7 @@
 mod values;
 
 use crate::ir::{BitOperation, Format};
-use crate::shadow::{NARROW_LIMIT, WIDE_TAG};
+use crate::shadow::{NARROW_TAG, WIDE_MARK, narrow_index};
 
 /// One eight-byte lane of an operation. An operation on four bytes has zeros in the upper halves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,9 +249,9 @@ fn both_active(layout: &Layout, a: Operand, b: Operand, result: u64) -> Outcome 
 }
 
 impl Lane {
-    /// Applies the rule to a lane of eight bytes whose shadow holds indices.
+    /// Applies the rule to a lane of eight bytes whose shadow holds indices. They keep their tag in the outcome.
     pub fn outcome(&self, operation: BitOperation) -> LaneOutcome {
-        let tagged = (self.shadow_a | self.shadow_b) & WIDE_TAG != 0;
+        let tagged = (self.shadow_a | self.shadow_b) & WIDE_MARK != 0;
         if let Some(shadow) = self.moved(operation).filter(|_| !tagged || operation != BitOperation::And) {
             let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
             return LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]);
@@ -259,11 +259,9 @@ impl Lane {
         // A binary64 value's index has the tag. (An index that a client request has set without saying the size gets its tag there, see
         // `recorder::requests`.)
         if tagged {
-            let index = |shadow: u64| shadow & !WIDE_TAG;
-            let lane = Lane { shadow_a: index(self.shadow_a), shadow_b: index(self.shadow_b), ..*self };
-            LaneOutcome::Wide(lane.wide(operation))
+            LaneOutcome::Wide(self.wide(operation))
         } else {
-            LaneOutcome::Narrow(self.narrow(operation))
+            LaneOutcome::Narrow([0, 32].map(|shift| self.index_half(operation, shift)))
         }
     }
 
@@ -318,26 +316,41 @@ impl Lane {
         })
     }
 
+    /// The rule for the half that starts at this bit, if its shadow holds indices with their tag. Pieces of indices can be moved but not computed with.
+    fn index_half(&self, operation: BitOperation, shift: u32) -> Outcome {
+        let [a, b] = self.halves(shift);
+        if narrow_index(a.index).is_some() && narrow_index(b.index).is_some() {
+            return self.half(operation, shift);
+        }
+        let result = self.result >> shift & u64::from(u32::MAX);
+        // A mask that changes nothing now would change other mantissas.
+        let masks = matches!(operation, BitOperation::And | BitOperation::AndNot);
+        let is_moved = |piece: Operand| piece.value == result && (piece.index >= NARROW_TAG || !masks);
+        match (a.index, b.index) {
+            (piece, 0) if is_moved(a) => Outcome::Same(piece),
+            (0, piece) if is_moved(b) => Outcome::Same(piece),
+            _ => Outcome::Lost,
+        }
+    }
+
     /// The rule for a 4-byte number in the half that starts at this bit.
     fn half(&self, operation: BitOperation, shift: u32) -> Outcome {
+        let [a, b] = self.halves(shift);
+        number(&NARROW, operation, a, b, self.result >> shift & u64::from(u32::MAX))
+    }
+
+    /// The operands' halves that start at this bit.
+    fn halves(&self, shift: u32) -> [Operand; 2] {
         let half = |bits: u64| bits >> shift & u64::from(u32::MAX);
         let operand = |value, shadow| Operand { value: half(value), index: half(shadow) };
-        let (a, b) = (operand(self.a, self.shadow_a), operand(self.b, self.shadow_b));
-        // Half of a binary64 value's index: it can be moved but not computed with.
-        if a.index >= NARROW_LIMIT || b.index >= NARROW_LIMIT {
-            return match (a.index, b.index) {
-                (index, 0) if half(self.result) == a.value => Outcome::Same(index),
-                (0, index) if half(self.result) == b.value => Outcome::Same(index),
-                _ => Outcome::Lost,
-            };
-        }
-        number(&NARROW, operation, a, b, half(self.result))
+        [operand(self.a, self.shadow_a), operand(self.b, self.shadow_b)]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shadow::{WIDE_TAG, of_narrow, wide_index};
     use BitOperation::{And, AndNot, Merge, Or, Other, Rotate, Select, ShiftLeft, ShiftRight, Xor};
 
     const SIGN: u64 = 1 << 63;
@@ -345,7 +358,15 @@ mod tests {
 
     fn wide(operation: BitOperation, active: f64, other: u64, result: u64) -> Outcome {
         let lane = Lane { a: active.to_bits(), b: other, result, shadow_a: INDEX | WIDE_TAG, shadow_b: 0 };
-        match lane.outcome(operation) {
+        without_tag(lane.outcome(operation))
+    }
+
+    fn without_tag(outcome: LaneOutcome) -> Outcome {
+        match outcome {
+            LaneOutcome::Wide(Outcome::Same(word)) => Outcome::Same(wide_index(word).expect("an index")),
+            LaneOutcome::Wide(Outcome::Scaled { index, ratio }) => {
+                Outcome::Scaled { index: wide_index(index).expect("an index"), ratio }
+            }
             LaneOutcome::Wide(outcome) => outcome,
             narrow => panic!("{narrow:?}"),
         }
@@ -388,9 +409,9 @@ mod tests {
             shadow_a: 0,
             shadow_b: INDEX | WIDE_TAG,
         };
-        assert_eq!(lane(0, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Same(INDEX)));
+        assert_eq!(lane(0, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Same(INDEX | WIDE_TAG)));
         assert_eq!(lane(u64::MAX, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Passive));
-        assert_eq!(lane(SIGN, -2.5).outcome(AndNot), LaneOutcome::Wide(scaled(-1.0)));
+        assert_eq!(without_tag(lane(SIGN, -2.5).outcome(AndNot)), scaled(-1.0));
         // The sign of the first operand, inverted.
         assert_eq!(wide(AndNot, 0.0, SIGN, SIGN), Outcome::Passive);
     }
@@ -446,8 +467,8 @@ mod tests {
             lane.outcome(Select)
         };
         // Both are powers of two: each is the other one, scaled.
-        assert_eq!(of(2.0, 4.0, 2.0), LaneOutcome::Wide(Outcome::Same(5)));
-        assert_eq!(of(2.0, 4.0, 4.0), LaneOutcome::Wide(Outcome::Same(6)));
+        assert_eq!(of(2.0, 4.0, 2.0), LaneOutcome::Wide(Outcome::Same(5 | WIDE_TAG)));
+        assert_eq!(of(2.0, 4.0, 4.0), LaneOutcome::Wide(Outcome::Same(6 | WIDE_TAG)));
         assert_eq!(of(2.0, 4.0, 3.0), LaneOutcome::Wide(Outcome::Lost));
     }
 
@@ -472,7 +493,13 @@ mod tests {
     #[test]
     fn equal_numbers_that_change_places_are_not_taken_for_each_other() {
         let pair = 0x4020_0000_4020_0000;
-        let lane = |result| Lane { a: pair, b: in_both_halves(32), result, shadow_a: 3 | 4 << 32, shadow_b: 0 };
+        let lane = |result| Lane {
+            a: pair,
+            b: in_both_halves(32),
+            result,
+            shadow_a: of_narrow(3) | of_narrow(4) << 32,
+            shadow_b: 0,
+        };
         assert_eq!(lane(pair).outcome(Rotate), LaneOutcome::Narrow([Outcome::Lost; 2]));
         assert_eq!(lane(pair >> 32).outcome(ShiftRight), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
     }
@@ -497,8 +524,8 @@ mod tests {
             let lane = Lane { a: a.to_bits(), b: b.to_bits(), result, shadow_a: 5 | WIDE_TAG, shadow_b: 6 | WIDE_TAG };
             lane.outcome(Or)
         };
-        assert_eq!(lane(0.0, 3.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(6)));
-        assert_eq!(lane(3.0, 0.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(5)));
+        assert_eq!(lane(0.0, 3.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(6 | WIDE_TAG)));
+        assert_eq!(lane(3.0, 0.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(5 | WIDE_TAG)));
         assert_eq!(lane(1.5, 1.25, 1.5f64.to_bits() | 1.25f64.to_bits()), LaneOutcome::Wide(Outcome::Lost));
         assert_eq!(lane(1.5, 1.5, 1.5f64.to_bits()), LaneOutcome::Wide(Outcome::Lost));
     }
@@ -506,22 +533,28 @@ mod tests {
     #[test]
     fn two_singles_in_a_lane_are_independent() {
         let pack = |low: f32, high: f32| u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32;
-        let indices = 3 | 4 << 32;
+        let (first, second) = (of_narrow(3), of_narrow(4));
+        let indices = first | second << 32;
         let lane = Lane { a: pack(1.0, -2.0), b: 1 << 31, result: pack(-1.0, -2.0), shadow_a: indices, shadow_b: 0 };
-        let negated = Outcome::Scaled { index: 3, ratio: -1.0 };
-        assert_eq!(lane.outcome(Xor), LaneOutcome::Narrow([negated, Outcome::Same(4)]));
+        let negated = Outcome::Scaled { index: first, ratio: -1.0 };
+        assert_eq!(lane.outcome(Xor), LaneOutcome::Narrow([negated, Outcome::Same(second)]));
         // Packing by `or`: each half comes from one operand.
-        let lane =
-            Lane { a: pack(1.0, 0.0), b: pack(0.0, 5.0), result: pack(1.0, 5.0), shadow_a: 3, shadow_b: 4 << 32 };
-        assert_eq!(lane.outcome(Or), LaneOutcome::Narrow([Outcome::Same(3), Outcome::Same(4)]));
+        let lane = Lane {
+            a: pack(1.0, 0.0),
+            b: pack(0.0, 5.0),
+            result: pack(1.0, 5.0),
+            shadow_a: first,
+            shadow_b: second << 32,
+        };
+        assert_eq!(lane.outcome(Or), LaneOutcome::Narrow([Outcome::Same(first), Outcome::Same(second)]));
     }
 
     #[test]
     fn an_index_without_tag_belongs_to_a_single_beside_a_passive_one() {
         // The conjugate of a complex number with passive imaginary part.
         let value = u64::from(2.5f32.to_bits()) | u64::from(1.5f32.to_bits()) << 32;
-        let lane = Lane { a: value, b: SIGN, result: value ^ SIGN, shadow_a: INDEX, shadow_b: 0 };
-        assert_eq!(lane.outcome(Xor), LaneOutcome::Narrow([Outcome::Same(INDEX), Outcome::Passive]));
+        let lane = Lane { a: value, b: SIGN, result: value ^ SIGN, shadow_a: of_narrow(INDEX), shadow_b: 0 };
+        assert_eq!(lane.outcome(Xor), LaneOutcome::Narrow([Outcome::Same(of_narrow(INDEX)), Outcome::Passive]));
     }
 
     /// Puts a number together as compilers do, and returns the shadow of the result.
@@ -544,7 +577,7 @@ mod tests {
 
     #[test]
     fn bytes_put_together_carry_their_part_of_the_index() {
-        for index in [5, 0x1234, 0x0056_0034, 0x7f00_0000] {
+        for index in [5, 0x1234, 0x0056_0034, 0x3f00_0001] {
             for value in [1.5f64, -0.75, 0.0, 3.7e-200] {
                 assert_eq!(
                     assembled(value.to_bits(), index | WIDE_TAG, 8),
@@ -553,7 +586,8 @@ mod tests {
                 );
             }
             for value in [1.5f32, 2.75, -1.1, 300.0] {
-                assert_eq!(assembled(value.to_bits().into(), index, 4), Some(index), "{value} {index:#x}");
+                let word = of_narrow(index);
+                assert_eq!(assembled(value.to_bits().into(), word, 4), Some(word), "{value} {index:#x}");
             }
         }
     }
@@ -578,7 +612,7 @@ mod tests {
     fn merging_a_sign_in_a_general_register_is_negation() {
         let value = 2.5f64.to_bits();
         let lane = Lane { a: value, b: SIGN, result: value | SIGN, shadow_a: INDEX | WIDE_TAG, shadow_b: 0 };
-        assert_eq!(lane.outcome(Merge), LaneOutcome::Wide(scaled(-1.0)));
+        assert_eq!(without_tag(lane.outcome(Merge)), scaled(-1.0));
     }
 
     #[test]
@@ -587,5 +621,8 @@ mod tests {
         let lane = |result| Lane { a: 0x4000_0000, b: 0, result, shadow_a: half, shadow_b: 0 };
         assert_eq!(lane(0x4000_0000).outcome(Or), LaneOutcome::Narrow([Outcome::Same(half), Outcome::Passive]));
         assert_eq!(lane(0xc000_0000).outcome(Xor), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+        // The lower half of an index is none, though it may be the number of one.
+        let lower = Lane { a: 1, b: 0x8000_0000, result: 0x8000_0001, shadow_a: INDEX, shadow_b: 0 };
+        assert_eq!(lower.outcome(Xor), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
     }
 }

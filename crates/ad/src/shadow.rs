@@ -3,16 +3,47 @@
 //! The shadow register file holds one byte for each byte of every register that can carry real numbers, at a fixed offset. It lies at the
 //! start of the tool's part of the per-thread context. Shadow memory needs no layout of its own: it is application memory, moved.
 
+use derivgrind_tape::guard;
 use iced_x86::Register;
 
-/// Set in the 8-byte shadow of a binary64 value beside its index; tells it from the indices of two binary32 values.
-pub const WIDE_TAG: u64 = 1 << 63;
+/// Set in the 8-byte shadow of a binary64 value beside its index: [`WIDE_MARK`], and the [guard](derivgrind_tape::guard) that remains when the operation code has been
+/// written over the mark.
+pub const WIDE_TAG: u64 = WIDE_MARK | guard::WIDE_TAG;
 
-/// The bits of an operand word that hold an index. See [`derivgrind_tape`] for the same mask in records.
-pub const INDEX_BITS: u64 = (1 << 56) - 1;
+/// Tells the 8-byte shadow of a binary64 value from the indices of two binary32 values.
+pub const WIDE_MARK: u64 = 1 << 63;
 
-/// Indices of binary32 values are below this: their shadow has four bytes.
-pub const NARROW_LIMIT: u64 = 1 << 31;
+/// The 8-byte shadow of a binary64 value with this index.
+pub fn of_wide(index: u64) -> u64 {
+    if index == 0 { 0 } else { index | WIDE_TAG }
+}
+
+/// The index in the 8-byte shadow of a binary64 value; `None` if these are pieces of other indices.
+pub fn wide_index(word: u64) -> Option<u64> {
+    match word {
+        0 => Some(0),
+        _ => (word & WIDE_MARK != 0 && guard::is_index(word & !WIDE_MARK, guard::WIDE_TAG)).then_some(word & !WIDE_TAG),
+    }
+}
+
+/// Set in the 4-byte shadow of a binary32 value beside its index. So there is something beside each of its upper bytes, which hold sign and exponent.
+pub const NARROW_TAG: u64 = guard::NARROW_TAG;
+
+/// Indices of binary32 values are below this: their shadow has four bytes, and no bit in common with that of a binary64 value's upper half.
+pub const NARROW_LIMIT: u64 = guard::NARROW_LIMIT;
+
+/// The 4-byte shadow of a binary32 value with this index.
+pub fn of_narrow(index: u64) -> u64 {
+    if index == 0 { 0 } else { index | NARROW_TAG }
+}
+
+/// The index in the 4-byte shadow of a binary32 value; `None` if these are pieces of other indices.
+pub fn narrow_index(word: u64) -> Option<u64> {
+    match word {
+        0 => Some(0),
+        _ => guard::is_index(word, NARROW_TAG).then_some(word & (NARROW_LIMIT - 1)),
+    }
+}
 
 /// Offset of the general registers' shadow, 8 bytes each, by hardware number.
 pub const GENERAL: u16 = 0;

@@ -148,6 +148,62 @@ int main(void) {
     program.derivgrind("check --strict -- P").says(3, &["active values met 1 operation"]);
 }
 
+/// A number that loses some of its bytes has no index any more, wherever it goes then; nothing of its derivative is attributed to another variable.
+#[test]
+fn numbers_in_pieces_are_told() {
+    const CUT: &str = r#"#include <derivgrind.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+static float brain_float(float a) {
+  uint32_t bits; volatile uint16_t upper;
+  memcpy(&bits, &a, 4); upper = bits >> 16; bits = (uint32_t)upper << 16; memcpy(&a, &bits, 4);
+  return a;
+}
+static float negate(float a) {
+  volatile union { float number; uint8_t bytes[4]; } both = {a}; both.bytes[3] ^= 0x80;
+  return both.number;
+}
+static double upper_half(double a) {
+  volatile union { double number; uint32_t words[2]; } both = {a}; both.words[0] = 0;
+  return both.number;
+}
+int main(void) {
+  volatile float x = 1.2f; float y, sum = 0; double z = 1.1; int i;
+  DG_INPUTF(x); DG_INPUTF(z);
+  for (i = 0; i < 70000; i++) sum += x;
+  y = WHAT;
+  DG_OUTPUTF(y);
+  return 0;
+}
+"#;
+    for what in [
+        "brain_float(sum) * 2",
+        "1 / brain_float(sum)",
+        "sinf(brain_float(sum))",
+        "(double)brain_float(sum) * 2",
+        "brain_float(sum)",
+        "negate(x)",
+        "negate(x) * 2",
+        "upper_half(z)",
+        "(upper_half(z) * upper_half(z))",
+        "upper_half(z) * 2",
+        "sqrt(upper_half(z))",
+        "exp(upper_half(z))",
+    ] {
+        for level in ["-O0", "-O2"] {
+            let program = Compiled::with_libraries(&CUT.replace("WHAT", what), &[level], &["-lm"]);
+            let ended = program.derivgrind("grad --strict --mode=record -- P");
+            assert_eq!(ended.code, Some(3), "{what} {level}: {ended:?}");
+            let row = |input: &str| {
+                let line = ended.stdout.lines().rev().find(|line| line.trim_start().starts_with(input));
+                line.and_then(|line| line.split_whitespace().last()).map(str::to_owned)
+            };
+            assert_eq!([row("1 "), row("2 ")], [Some("0.0".into()), Some("0.0".into())], "{what} {level}: {ended:?}");
+        }
+    }
+}
+
 /// No instruction tells that bytes of several numbers come together: the call is counted.
 #[test]
 fn compressed_data_is_told() {

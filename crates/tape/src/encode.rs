@@ -12,6 +12,7 @@
 
 use crate::form::{EncodedForm, MAX_FORMS, PREDICTED, Source, both, value_masks};
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, get_u64, put_u32};
+use crate::guard;
 use crate::operation::{BINARY32, Operation};
 use crate::period::PeriodFinder;
 use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
@@ -27,15 +28,56 @@ pub(crate) struct Demand {
     values: [[u64; 2]; 4],
 }
 
+/// How records are to be read: as a recorder writes them.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading {
+    demands: &'static [Demand; 256],
+    /// Whether operand words have guards (see [`guard`]).
+    guarded: bool,
+}
+
+impl Reading {
+    pub(crate) fn new(guarded: bool) -> Reading {
+        Reading { demands: if guarded { &GUARDED_DEMANDS } else { &DEMANDS }, guarded }
+    }
+
+    fn demand(self, record: &Record) -> &'static Demand {
+        &self.demands[usize::from(record.code())]
+    }
+
+    /// The operands' indices: 0 for what the operation does not have, and for words that are broken.
+    #[inline]
+    pub(crate) fn operands(self, record: &Record) -> [u64; 2] {
+        let (masks, broken) = (self.demand(record).masks, self.broken(record));
+        let words = [record.operand1, record.operand2];
+        both(|k| if broken[k] { 0 } else { words[k] & masks[k] })
+    }
+
+    /// Which operands are pieces of indices.
+    #[inline]
+    fn broken(self, record: &Record) -> [bool; 2] {
+        if !self.guarded {
+            return [false; 2];
+        }
+        let (masks, broken) = (self.demand(record).masks, guard::broken(record));
+        both(|k| broken[k] && masks[k] != 0)
+    }
+}
+
 /// [`Demand`]s of all codes. A code that names no operation keeps its operands, so that the reader can report it.
-pub(crate) static DEMANDS: [Demand; 256] = {
-    let mut demands = [Demand { masks: [INDEX_MASK; 2], values: [[0; 2]; 4] }; 256];
+static DEMANDS: [Demand; 256] = demands(INDEX_MASK, INDEX_MASK);
+/// The same with guards.
+static GUARDED_DEMANDS: [Demand; 256] = demands(guard::WIDE_TAG - 1, guard::NARROW_TAG - 1);
+
+/// `wide` and `narrow` are the bits of an operand's word that hold the index, if it is binary64 and if it is binary32.
+const fn demands(wide: u64, narrow: u64) -> [Demand; 256] {
+    let mut demands = [Demand { masks: [wide; 2], values: [[0; 2]; 4] }; 256];
     let mut code = 0;
     while code < 256 {
         if let Some(operation) = Operation::from_code(code as u8) {
             let operands = operation.operands();
-            demands[code].masks =
-                [if operands > 0 { INDEX_MASK } else { 0 }, if operands > 1 { INDEX_MASK } else { 0 }];
+            let index = if code as u8 & BINARY32 != 0 { narrow } else { wide };
+            demands[code].masks = [if operands > 0 { index } else { 0 }, if operands > 1 { index } else { 0 }];
             let mut active = 0;
             while active < 4 {
                 demands[code].values[active] = value_masks(operation, code as u8 & BINARY32 != 0, active);
@@ -45,7 +87,7 @@ pub(crate) static DEMANDS: [Demand; 256] = {
         code += 1;
     }
     demands
-};
+}
 
 /// What the encoder has to know of a form that it has used.
 #[derive(Clone, Copy, Default)]
@@ -69,6 +111,9 @@ pub(crate) struct UsedForm {
 
 /// Encodes chunks. It allocates on creation only.
 pub(crate) struct Encoder {
+    reading: Reading,
+    /// Operands that turned out to be no indices.
+    broken: u64,
     periods: PeriodFinder,
     forms: FormTable,
     /// Number of each record's form.
@@ -87,9 +132,11 @@ const MAX_BLOCK_BYTES: usize = BLOCK_HEADER_BYTES
     + 64;
 
 impl Encoder {
-    /// An encoder for blocks of up to [`Chunk::RECORDS`] records.
-    pub(crate) fn new() -> Encoder {
+    /// An encoder for blocks of up to [`Chunk::RECORDS`] records, whose operand words have guards or not.
+    pub(crate) fn new(guarded: bool) -> Encoder {
         Encoder {
+            reading: Reading::new(guarded),
+            broken: 0,
             periods: PeriodFinder::new(),
             forms: FormTable::new(),
             form_of: vec![0; Chunk::RECORDS].into_boxed_slice(),
@@ -119,6 +166,11 @@ impl Encoder {
         (count, self.assemble(first_index, count))
     }
 
+    /// How many operands have turned out to be no indices since the last call. They are encoded as passive.
+    pub(crate) fn take_broken(&mut self) -> u64 {
+        std::mem::take(&mut self.broken)
+    }
+
     /// Encodes records that have the same form as the one a period earlier, from `position`. Returns the first that has not.
     #[inline]
     fn repeat(&mut self, records: &[Record], position: usize) -> usize {
@@ -135,11 +187,12 @@ impl Encoder {
         let record = &records[position];
         let index = first_index + position as u64;
         let code = record.code();
-        let demand = &DEMANDS[usize::from(code)];
-        let operands = [record.operand1 & demand.masks[0], record.operand2 & demand.masks[1]];
+        let demand = self.reading.demand(record);
+        let operands = self.reading.operands(record);
+        self.broken += self.reading.broken(record).into_iter().filter(|&broken| broken).count() as u64;
         let active = operands.map(|operand| operand != 0);
         let distances = operands.map(|operand| if operand == 0 { 0 } else { index.wrapping_sub(operand) & INDEX_MASK });
-        let period = self.periods.search(records, position, code, distances);
+        let period = self.periods.search(self.reading, records, position, code, distances);
 
         let strides = both(|k| if active[k] { self.stride(records, position, period, k) } else { None });
         let repeats = period > 0
@@ -174,7 +227,7 @@ impl Encoder {
     fn stride(&self, records: &[Record], position: usize, period: usize, operand: usize) -> Option<i32> {
         /// Unusual strides are not worth a form when there are so many already.
         const FORMS_FOR_STRIDES: usize = MAX_FORMS - 64;
-        let stride = predictable_stride(records, position, period, operand)?;
+        let stride = predictable_stride(self.reading, records, position, period, operand)?;
         let usual = stride == period as i64 || stride == 0;
         (usual || self.forms.encoded.len() < FORMS_FOR_STRIDES).then(|| i32::try_from(stride).ok())?
     }
@@ -255,16 +308,21 @@ impl Encoder {
 /// How far an operand has moved on in a period: as far as the record itself, not at all, or as far as in the period before; `None` if
 /// neither is the case, or if the record one period earlier is another operation or has a passive operand.
 #[inline]
-pub(crate) fn predictable_stride(records: &[Record], position: usize, period: usize, operand: usize) -> Option<i64> {
+pub(crate) fn predictable_stride(
+    reading: Reading,
+    records: &[Record],
+    position: usize,
+    period: usize,
+    operand: usize,
+) -> Option<i64> {
     if period == 0 {
         return None;
     }
     let code = records[position].code();
-    let mask = DEMANDS[usize::from(code)].masks[operand];
     let index = |position: usize| {
         let record = &records[position];
-        let word = [record.operand1, record.operand2][operand] & mask;
-        (record.code() == code && word != 0).then_some(word as i64)
+        let index = reading.operands(record)[operand];
+        (record.code() == code && index != 0).then_some(index as i64)
     };
     let before = index(position - period)?;
     let stride = index(position)? - before;

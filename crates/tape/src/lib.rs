@@ -18,6 +18,7 @@ mod evaluate;
 mod exchange;
 mod form;
 mod format;
+pub mod guard;
 mod index_list;
 mod inspect;
 mod lookup;

@@ -1,6 +1,6 @@
 //! Finds the period of a program's loops in its records.
 
-use crate::encode::{DEMANDS, predictable_stride};
+use crate::encode::{Reading, predictable_stride};
 use crate::record::Record;
 
 /// Looks for the period with which operations repeat and operands move on.
@@ -92,7 +92,14 @@ impl PeriodFinder {
 
     /// Takes into account a record that does not continue the repetition, and returns the period that holds from there on.
     #[inline]
-    pub(crate) fn search(&mut self, records: &[Record], position: usize, code: u8, distances: [u64; 2]) -> usize {
+    pub(crate) fn search(
+        &mut self,
+        reading: Reading,
+        records: &[Record],
+        position: usize,
+        code: u8,
+        distances: [u64; 2],
+    ) -> usize {
         if self.searching {
             let near = distances.map(|distance| if distance > Self::NEAR { Self::NEAR + 1 } else { distance });
             let content = u64::from(code) << 16 | near[0] << 8 | near[1];
@@ -108,7 +115,7 @@ impl PeriodFinder {
                     && position >= self.rest_until
                     && self.searching
                 {
-                    self.try_multiples(records, position, position + 1 - (before & 0xffff) as usize);
+                    self.try_multiples(reading, records, position, position + 1 - (before & 0xffff) as usize);
                 }
             }
         }
@@ -116,13 +123,13 @@ impl PeriodFinder {
     }
 
     /// Takes over the best of a candidate and its multiples, if it is good.
-    fn try_multiples(&mut self, records: &[Record], position: usize, candidate: usize) {
+    fn try_multiples(&mut self, reading: Reading, records: &[Record], position: usize, candidate: usize) {
         let mut best = (0, 0);
         for period in (1..=Self::MULTIPLES).map(|multiple| multiple * candidate) {
             if period + Self::TRIED > position + 1 {
                 break;
             }
-            let score = score(records, position, period);
+            let score = score(reading, records, position, period);
             // Of equals the first, which is the smallest.
             if score > best.0 {
                 best = (score, period);
@@ -160,17 +167,15 @@ impl PeriodFinder {
 }
 
 /// How well the last records are predicted with a period: predicted operands, minus three times the others.
-fn score(records: &[Record], position: usize, period: usize) -> i32 {
+fn score(reading: Reading, records: &[Record], position: usize, period: usize) -> i32 {
     /// No further records are looked at then.
     const BAD: i32 = -6;
     let mut score = 1;
     for position in position + 1 - PeriodFinder::TRIED..=position {
         let record = &records[position];
-        let masks = DEMANDS[usize::from(record.code())].masks;
-        let operands = [record.operand1 & masks[0], record.operand2 & masks[1]];
-        for (k, operand) in operands.into_iter().enumerate() {
+        for (k, operand) in reading.operands(record).into_iter().enumerate() {
             if operand != 0 {
-                let predicted = predictable_stride(records, position, period, k).is_some();
+                let predicted = predictable_stride(reading, records, position, period, k).is_some();
                 score += if predicted { 1 } else { -3 };
             }
         }

@@ -10,8 +10,9 @@ use std::thread::JoinHandle;
 use crate::encode::Encoder;
 use crate::error::{Result, TapeError};
 use crate::format::{Entry, HEADER_BYTES, Header, INPUT_FILE, OUTPUT_FILE, Parent, Process, TAPE_FILE, checksum};
+use crate::guard;
 use crate::index_list::{IndexList, lock};
-use crate::record::{Buffer, Chunk};
+use crate::record::{Buffer, Chunk, Record};
 use crate::sink::{FileSink, Sink};
 
 /// Chunks that may wait to be written. Beyond that, submitting threads wait: memory stays bounded.
@@ -36,6 +37,10 @@ pub(crate) struct Recording {
     sink: Box<dyn Sink>,
     next_index: AtomicU64,
     submitted: AtomicU64,
+    /// Whether indices are given out and operand words are read with guards (see [`guard`]).
+    guarded: bool,
+    /// Operands that turned out to be pieces of indices.
+    broken_operands: AtomicU64,
     /// Where the next block goes.
     end: AtomicU64,
     /// Where the directory has been put.
@@ -112,11 +117,12 @@ impl Recording {
         first_index: u64,
         parent: Option<Parent>,
         failed: &Arc<AtomicBool>,
+        guarded: bool,
     ) -> Result<Arc<Recording>> {
         let create =
             |name| -> Result<Box<dyn Sink>> { Ok(Box::new(FileSink::create(&process.file(directory, name))?)) };
         let sinks = Sinks { tape: create(TAPE_FILE)?, inputs: create(INPUT_FILE)?, outputs: create(OUTPUT_FILE)? };
-        let mut recording = Recording::new(directory, process, first_index, parent, sinks);
+        let mut recording = Recording::new(directory, process, first_index, parent, sinks, guarded);
         let header = Header { parent, ..Header::default() };
         recording
             .sink
@@ -156,7 +162,7 @@ impl Recording {
             }
         }
         let sinks = Sinks { tape: Box::new(Nowhere), inputs: Box::new(Nowhere), outputs: Box::new(Nowhere) };
-        let mut recording = Recording::new(directory, process, parent.index_limit, Some(parent), sinks);
+        let mut recording = Recording::new(directory, process, parent.index_limit, Some(parent), sinks, false);
         recording.failed = Arc::clone(failed);
         match error {
             TapeError::Io { action, path, source } => recording.fail(Failure::new(action, path, source)),
@@ -171,6 +177,7 @@ impl Recording {
         first_index: u64,
         parent: Option<Parent>,
         sinks: Sinks,
+        guarded: bool,
     ) -> Recording {
         Recording {
             process,
@@ -181,6 +188,8 @@ impl Recording {
             sink: sinks.tape,
             next_index: AtomicU64::new(first_index),
             submitted: AtomicU64::new(0),
+            guarded,
+            broken_operands: AtomicU64::new(0),
             end: AtomicU64::new(HEADER_BYTES as u64),
             directory_offset: AtomicU64::new(HEADER_BYTES as u64),
             failed: Arc::default(),
@@ -229,7 +238,19 @@ impl Recording {
     pub(crate) fn take_chunk(&self, capacity: usize) -> Chunk {
         let first_index = self.next_index.fetch_add(capacity as u64, Ordering::Relaxed);
         let recycled = lock(&self.queue).free.pop();
-        Chunk { first_index, capacity, buffer: recycled.unwrap_or_else(Buffer::new) }
+        let mut chunk = Chunk { first_index, capacity, start: 0, buffer: recycled.unwrap_or_else(Buffer::new) };
+        if self.guarded {
+            chunk.capacity = guard::until_skipped(first_index, capacity);
+            if first_index >= guard::WIDE_TAG - capacity as u64 {
+                let reason = io::Error::other("a recording has room for 2^46 operations");
+                self.fail(Failure::new("write", &self.path, &reason));
+            }
+        }
+        if first_index == 0 || self.guarded && guard::is_skipped(first_index) {
+            chunk.start = 1;
+            chunk.as_mut_slice()[0] = Record::default();
+        }
+        chunk
     }
 
     pub(crate) fn submit(&self, chunk: Chunk, used: usize) {
@@ -267,7 +288,7 @@ impl Recording {
 
     /// A background thread's life. One thread keeps up with most programs; the others help when chunks pile up.
     fn write_chunks(&self) {
-        let mut encoder = Encoder::new();
+        let mut encoder = Encoder::new(self.guarded);
         let mut queue = lock(&self.queue);
         loop {
             if queue.needs_help() {
@@ -276,6 +297,7 @@ impl Recording {
                     drop(queue);
                     self.room.notify_one();
                     self.write_chunk(&mut encoder, &chunk, used);
+                    self.broken_operands.fetch_add(encoder.take_broken(), Ordering::Relaxed);
                     queue = lock(&self.queue);
                     queue.free.push(chunk.buffer);
                     if queue.active > 1 && !queue.closed && queue.filled.len() < MANY_WAITING {
@@ -313,6 +335,16 @@ impl Recording {
         lock(&self.failure).get_or_insert(failure);
         self.failed.store(true, Ordering::Release);
         self.room.notify_all();
+    }
+
+    /// Operands that turned out to be pieces of indices in what has been written since the last call.
+    pub(crate) fn take_broken_operands(&self) -> u64 {
+        self.broken_operands.swap(0, Ordering::Relaxed)
+    }
+
+    /// Whether it was begun with guards.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guarded
     }
 
     pub(crate) fn error(&self) -> Option<TapeError> {
@@ -492,7 +524,7 @@ mod tests {
     fn record_chunks(room: u64, chunks: usize) -> Arc<Recording> {
         let disk = |room| Box::new(SmallDisk { room, end: AtomicU64::new(0) });
         let sinks = Sinks { tape: disk(room), inputs: disk(1 << 20), outputs: disk(1 << 20) };
-        let recording = Arc::new(Recording::new(Path::new("/small"), Process::Main, 0, None, sinks));
+        let recording = Arc::new(Recording::new(Path::new("/small"), Process::Main, 0, None, sinks, false));
         recording.start_threads().unwrap();
         for _ in 0..chunks {
             let mut chunk = recording.take_chunk(Chunk::RECORDS);
@@ -526,7 +558,7 @@ mod tests {
             }
         }
         let sinks = Sinks { tape: Box::new(Trap), inputs: Box::new(Trap), outputs: Box::new(Trap) };
-        let recording = Arc::new(Recording::new(Path::new("/trap"), Process::Main, 0, None, sinks));
+        let recording = Arc::new(Recording::new(Path::new("/trap"), Process::Main, 0, None, sinks, false));
         recording.start_threads().unwrap();
         for _ in 0..50 {
             let chunk = recording.take_chunk(Chunk::RECORDS);
@@ -534,6 +566,28 @@ mod tests {
         }
         recording.stop();
         assert!(recording.error().unwrap().to_string().contains("panicked"));
+    }
+
+    #[test]
+    fn a_guarded_recording_skips_indices_and_counts_pieces() {
+        let disk = || Box::new(SmallDisk { room: u64::MAX, end: AtomicU64::new(0) });
+        let sinks = Sinks { tape: disk(), inputs: disk(), outputs: disk() };
+        let recording = Arc::new(Recording::new(Path::new("/guarded"), Process::Main, 0, None, sinks, true));
+        let mut starts = Vec::new();
+        for _ in 0..6 {
+            let mut chunk = recording.take_chunk(Chunk::RECORDS - 1);
+            starts.push((chunk.first_index(), chunk.start(), chunk.capacity()));
+            let start = chunk.start();
+            let operand = |index: u64| index | guard::WIDE_TAG;
+            chunk.as_mut_slice()[start] = Record::binary64(Operation::Mul, [operand(5), operand(0x10000)], [0.0; 2]);
+            recording.submit(chunk, start + 1);
+        }
+        let count = Chunk::RECORDS as u64 - 1;
+        let expected = [(0, 1), (count, 0), (2 * count, 0), (3 * count, 0), (4 * count, 0), (5 * count, 0)];
+        assert_eq!(starts.iter().map(|&(first, start, _)| (first, start)).collect::<Vec<_>>(), expected);
+        assert_eq!(starts[4].2, 4, "the rest begins with an index that is not given out");
+        recording.finish().unwrap();
+        assert_eq!([recording.take_broken_operands(), recording.take_broken_operands()], [6, 0]);
     }
 
     #[test]

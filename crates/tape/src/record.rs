@@ -18,7 +18,7 @@ pub const INDEX_BITS: u32 = 56;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct Record {
-    /// First operand's index in the low 56 bits, operation code in the top byte.
+    /// First operand's index in the low 56 bits, with a tag if the recording is [guarded](crate::guard); operation code in the top byte.
     pub operand1: u64,
     /// Second operand's index in the low 56 bits; the top byte is ignored.
     pub operand2: u64,
@@ -108,7 +108,7 @@ impl Record {
         Partials { operands, partials: [0, 1].map(|k| if operands[k] != 0 { partials[k] } else { 0.0 }) }
     }
 
-    /// The operands' indices, without tags.
+    /// The operands' indices.
     #[inline]
     pub const fn operands(&self) -> [u64; 2] {
         [self.operand1 & INDEX_MASK, self.operand2 & INDEX_MASK]
@@ -163,6 +163,7 @@ impl Drop for Buffer {
 pub struct Chunk {
     pub(crate) first_index: u64,
     pub(crate) capacity: usize,
+    pub(crate) start: usize,
     pub(crate) buffer: Buffer,
 }
 
@@ -185,11 +186,11 @@ impl Chunk {
         self.capacity
     }
 
-    /// Position of the first record to be filled: 1 in the very first chunk, where position 0 is the dummy of the passive index 0;
-    /// else 0.
+    /// Position of the first record to be filled: 1 where position 0 is the dummy of an index that is not given out, the passive index 0 or
+    /// one that is skipped ([`guard`](crate::guard)); else 0.
     #[inline]
     pub fn start(&self) -> usize {
-        usize::from(self.first_index == 0)
+        self.start
     }
 
     /// The [`Chunk::RECORDS`] records, page-aligned. They stay where they are when the `Chunk` is moved.
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn chunks_are_page_aligned() {
-        let mut chunk = Chunk { first_index: 0, capacity: Chunk::RECORDS, buffer: Buffer::new() };
+        let mut chunk = Chunk { first_index: 0, capacity: Chunk::RECORDS, start: 1, buffer: Buffer::new() };
         assert_eq!(chunk.records() as usize % 4096, 0);
         assert_eq!(chunk.start(), 1);
     }

@@ -17,7 +17,7 @@ use crate::error::{Result, TapeError};
 use crate::format::{INPUT_FILE, OUTPUT_FILE, Parent, Process, TAPE_FILE};
 use crate::index_list::lock;
 use crate::queue::Recording;
-use crate::record::{Chunk, Record};
+use crate::record::Chunk;
 
 /// Writes the tape of one process.
 ///
@@ -72,9 +72,21 @@ impl TapeWriter {
     /// [`TapeError::NotADirectory`] if something else has this name; [`TapeError::Io`] if the directory or its files cannot be
     /// created or written, or if no thread can be started.
     pub fn create(directory: &Path) -> Result<TapeWriter> {
+        TapeWriter::with_guards(directory, false)
+    }
+
+    /// As [`create`](Self::create), for a recorder whose operand words have guards: see [`guard`](crate::guard).
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    pub fn create_guarded(directory: &Path) -> Result<TapeWriter> {
+        TapeWriter::with_guards(directory, true)
+    }
+
+    fn with_guards(directory: &Path, guarded: bool) -> Result<TapeWriter> {
         let directory = prepare(directory)?;
         let failed = Arc::default();
-        let recording = Recording::start(&directory, Process::Main, 0, None, &failed)?;
+        let recording = Recording::start(&directory, Process::Main, 0, None, &failed, guarded)?;
         recording.start_threads_now()?;
         let recording = AtomicPtr::new(Arc::into_raw(recording).cast_mut());
         Ok(TapeWriter { recording, users: AtomicUsize::new(0), failed, directory: Mutex::new(directory) })
@@ -95,7 +107,8 @@ impl TapeWriter {
     /// As for [`create`](Self::create); the old recording goes on then. An error of the old recording is returned, too, when the new one has begun.
     pub fn restart(&self, directory: &Path) -> Result<()> {
         let directory = prepare(directory)?;
-        let recording = Recording::start(&directory, Process::Main, 0, None, &self.failed)?;
+        let guarded = self.recording().is_guarded();
+        let recording = Recording::start(&directory, Process::Main, 0, None, &self.failed, guarded)?;
         let finished = self.finish();
         recording.give_buffers(self.recording().take_buffers());
         self.failed.store(false, Ordering::Release);
@@ -129,14 +142,10 @@ impl TapeWriter {
     }
 
     /// As [`take_chunk`](Self::take_chunk), with only so many indices (at least 2, at most [`Chunk::RECORDS`]): for a thread that often
-    /// abandons its chunks, because it goes on with results of other threads. Abandoned indices cost little, but there are only 2^31 of
+    /// abandons its chunks, because it goes on with results of other threads. Abandoned indices cost little, but there are only 2^30 of
     /// them for binary32 values.
     pub fn take_chunk_of(&self, capacity: usize) -> Chunk {
-        let mut chunk = self.recording().take_chunk(capacity.clamp(2, Chunk::RECORDS));
-        if chunk.first_index == 0 {
-            chunk.as_mut_slice()[0] = Record::default();
-        }
-        chunk
+        self.recording().take_chunk(capacity.clamp(2, Chunk::RECORDS))
     }
 
     /// Hands in a chunk to be written. Its first `used` records count (including the dummy of index 0), the rest of its indices is
@@ -149,6 +158,12 @@ impl TapeWriter {
         let recording = self.recording();
         recording.submit(chunk, used);
         recording.shared().start_threads_if_needed();
+    }
+
+    /// How many operands turned out to be pieces of indices in what has been written since the last call, and were taken for passive; complete after
+    /// [`finish`](Self::finish). Only a [guarded](Self::create_guarded) recording looks for them. An operation that repeats one before is not counted again.
+    pub fn take_broken_operands(&self) -> u64 {
+        self.recording().take_broken_operands()
     }
 
     /// Appends an index to the list of inputs.
@@ -238,8 +253,9 @@ impl TapeWriter {
         self.failed.store(false, Ordering::Release);
         let directory = self.directory();
         let process = Process::Forked(pid);
-        let started = Recording::start(&directory, process, parent.index_limit, Some(parent), &self.failed)
-            .and_then(|recording| recording.start_threads_now().map(|()| recording));
+        let started =
+            Recording::start(&directory, process, parent.index_limit, Some(parent), &self.failed, old.is_guarded())
+                .and_then(|recording| recording.start_threads_now().map(|()| recording));
         let (recording, result) = match started {
             Ok(recording) => (recording, Ok(())),
             Err(error) => (Recording::broken(&directory, process, parent, &error, &self.failed), Err(error)),

@@ -12,13 +12,13 @@ use super::x87::whole;
 
 impl Differentiator for DotValues {
     /// The dot value as a binary64 number.
-    fn operand(&self, width: Width, shadow: Bytes) -> u64 {
+    fn operand(&self, width: Width, shadow: Bytes) -> Option<u64> {
         let dot = match width {
             Width::Extended => whole(Extended::from_bytes(shadow)).to_f64(),
             _ => width.widen(shadow),
         };
         // Minus zero is zero, too.
-        if dot == 0.0 { 0 } else { dot.to_bits() }
+        Some(if dot == 0.0 { 0 } else { dot.to_bits() })
     }
 
     fn result(&self, _: &mut Context, width: Width, terms: &[(u64, f64)]) -> Bytes {

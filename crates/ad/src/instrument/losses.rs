@@ -52,6 +52,8 @@ pub(super) struct Loss {
 static LOST: LazyLock<Mutex<HashMap<u64, Loss>>> = LazyLock::new(Mutex::default);
 /// Whether there is or has been a loss outside the C library.
 static ANY: AtomicBool = AtomicBool::new(false);
+/// Operands that were put together from parts of numbers; found where nobody knows the instruction any more.
+static IN_PIECES: AtomicU64 = AtomicU64::new(0);
 /// Bytes with active values that system calls have taken out of the program.
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
@@ -72,6 +74,12 @@ pub(crate) fn lost_in_call(address: u64) {
 /// Counts a loss of activity because the function at `address` has compressed active values.
 pub(crate) fn lost_in_compression(address: u64) {
     count(address, |_| "call that compresses".to_owned());
+}
+
+/// Counts operands that were put together from parts of numbers.
+pub(crate) fn lost_in_pieces(operands: u64) {
+    IN_PIECES.fetch_add(operands, Ordering::Relaxed);
+    ANY.fetch_or(operands != 0, Ordering::Relaxed);
 }
 
 fn count(address: u64, describe: fn(u64) -> String) {
@@ -119,9 +127,24 @@ pub(crate) fn lost_count() -> u64 {
     lost().values().filter(outside).map(|loss| loss.count).sum()
 }
 
-/// What has been counted since the last time: losses, and bytes that have left the program.
-pub(super) fn take() -> (Vec<Loss>, u64) {
-    (lost().drain().map(|(_, loss)| loss).collect(), LEFT.swap(0, Ordering::Relaxed))
+/// What has been counted since the last time.
+#[derive(Default)]
+pub(super) struct Counted {
+    /// By instruction.
+    pub losses: Vec<Loss>,
+    /// Operands that were put together from parts of numbers.
+    pub in_pieces: u64,
+    /// Bytes with active values that have left the program.
+    pub left: u64,
+}
+
+/// What has been counted since the last time.
+pub(super) fn take() -> Counted {
+    Counted {
+        losses: lost().drain().map(|(_, loss)| loss).collect(),
+        in_pieces: IN_PIECES.swap(0, Ordering::Relaxed),
+        left: LEFT.swap(0, Ordering::Relaxed),
+    }
 }
 
 /// In the child after `fork`: what its parent has counted is the parent's.

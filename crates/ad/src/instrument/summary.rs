@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use derivgrind_engine::locate::{Location, Locator};
 use derivgrind_engine::report;
 
-use super::losses::{self, Loss, Origin, short_name};
+use super::losses::{self, Counted, Loss, Origin, short_name};
 
 /// What is told at exit, and what comes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,11 +29,11 @@ impl Reporting {
         if self.quiet && !self.strict {
             return;
         }
-        let (losses, left) = losses::take();
+        let Counted { losses, in_pieces, left } = losses::take();
         let (in_c_library, losses): (Vec<Loss>, Vec<Loss>) =
             losses.into_iter().partition(|loss| loss.origin.as_ref().is_some_and(Origin::is_c_library));
-        if !losses.is_empty() {
-            report(&describe(&losses));
+        for text in texts(&losses, in_pieces) {
+            report(&text);
         }
         if self.quiet {
             return;
@@ -61,10 +61,25 @@ impl Reporting {
 
 /// The summary of the losses since the last one, for others than the user at exit. `None` if there is nothing to tell.
 pub(crate) fn take() -> Option<String> {
-    let (losses, _) = losses::take();
+    let Counted { losses, in_pieces, .. } = losses::take();
     let losses: Vec<Loss> =
         losses.into_iter().filter(|loss| !loss.origin.as_ref().is_some_and(Origin::is_c_library)).collect();
-    (!losses.is_empty()).then(|| describe(&losses))
+    let texts: Vec<String> = texts(&losses, in_pieces).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// What is told about losses outside the C library; nothing if there are none.
+fn texts(losses: &[Loss], in_pieces: u64) -> impl Iterator<Item = String> {
+    let by_instruction = (!losses.is_empty()).then(|| describe(losses));
+    let in_pieces = (in_pieces != 0).then(|| {
+        format!(
+            "{in_pieces} operand{} put together from parts of active numbers (as by a detour through 16 bits) and count{} as constant{}",
+            if in_pieces == 1 { " was" } else { "s were" },
+            if in_pieces == 1 { "s" } else { "" },
+            plural(in_pieces)
+        )
+    });
+    by_instruction.into_iter().chain(in_pieces)
 }
 
 fn describe(losses: &[Loss]) -> String {

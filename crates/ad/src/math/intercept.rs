@@ -6,16 +6,16 @@ use smallvec::SmallVec;
 
 use super::passed::{self, Target};
 use super::{Bytes, Call, MAX_INTEGERS, MAX_REALS, MAX_RESULTS, MathFunction, Partials, Width, passing};
-use crate::instrument::{MOST_LAYERS, Thread, layers};
-use crate::shadow::{self, INDEX_BITS, WIDE_TAG};
+use crate::instrument::{MOST_LAYERS, Thread, layers, lost_at};
+use crate::shadow::{self, narrow_index, of_narrow, of_wide, wide_index};
 use crate::x87::ExtendedShadow;
 
 /// What interception needs of a mode: what shadow is, and what a known derivative does to it.
 ///
 /// Shadow is given as that of a register: that of a `long double` in memory has been translated by [`ExtendedShadow`].
 pub trait Differentiator: ExtendedShadow {
-    /// What the shadow of a real argument of this width stands for; 0 if it is passive.
-    fn operand(&self, width: Width, shadow: Bytes) -> u64;
+    /// What the shadow of a real argument of this width stands for; 0 if it is passive, `None` if it stands for nothing.
+    fn operand(&self, width: Width, shadow: Bytes) -> Option<u64>;
 
     /// The shadow of a result whose derivative is the sum of operands times partial derivatives. No operand is 0.
     fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> Bytes;
@@ -38,7 +38,7 @@ pub trait Recorder: ExtendedShadow {
 }
 
 impl<R: Recorder> Differentiator for R {
-    fn operand(&self, width: Width, shadow: Bytes) -> u64 {
+    fn operand(&self, width: Width, shadow: Bytes) -> Option<u64> {
         index(width, shadow)
     }
 
@@ -180,7 +180,11 @@ fn operands_of<D: Differentiator>(
     let mut active = false;
     for layer in layers() {
         for (operand, &location) in operands[layer].iter_mut().zip(&lane.arguments) {
-            *operand = mode.operand(width, passed::argument_shadow::<D>(context, layer, location, width));
+            let shadow = passed::argument_shadow::<D>(context, layer, location, width);
+            *operand = mode.operand(width, shadow).unwrap_or_else(|| {
+                lost_at(context.rip);
+                0
+            });
             active |= *operand != 0;
         }
     }
@@ -217,22 +221,18 @@ impl Lane {
     }
 }
 
-/// The index in the shadow of a number in a register.
-fn index(width: Width, shadow: Bytes) -> u64 {
+/// The index in the shadow of a number in a register; `None` if these are pieces of others.
+fn index(width: Width, shadow: Bytes) -> Option<u64> {
     let [a, b, c, d, e, f, g, h, ..] = shadow;
     match width {
-        Width::Binary32 => u32::from_le_bytes([a, b, c, d]).into(),
-        Width::Binary64 | Width::Extended => match u64::from_le_bytes([a, b, c, d, e, f, g, h]) {
-            // Without the tag, something in the upper half is the index of another binary32 number.
-            word if word & WIDE_TAG != 0 || word >> 32 == 0 => word & INDEX_BITS,
-            _ => 0,
-        },
+        Width::Binary32 => narrow_index(u32::from_le_bytes([a, b, c, d]).into()),
+        Width::Binary64 | Width::Extended => wide_index(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
     }
 }
 
 /// The shadow of a number in a register that has this index.
 fn shadow_of_index(width: Width, index: u64) -> Bytes {
-    let word = if width == Width::Binary32 || index == 0 { index } else { index | WIDE_TAG };
+    let word = if width == Width::Binary32 { of_narrow(index) } else { of_wide(index) };
     let mut shadow = Bytes::default();
     shadow[..8].copy_from_slice(&word.to_le_bytes());
     shadow
@@ -259,6 +259,7 @@ mod tests {
 
     use super::super::lookup;
     use super::*;
+    use crate::shadow::WIDE_TAG;
     use crate::x87::{Extended, Shadow};
 
     /// Offset of the XMM registers in an XSAVE image, bytes of each, and the byte that says that they are there.
@@ -356,14 +357,14 @@ mod tests {
         set_register(context, 0, u64::from(3.0f32.to_bits()) | 0xdead << 32);
         set_register(context, 1, u64::from(4.0f32.to_bits()));
         // The neighbour of the first argument is another number.
-        set_shadow(context, shadow::vector(0), 5 | 77 << 32);
-        set_shadow(context, shadow::vector(1), 6);
+        set_shadow(context, shadow::vector(0), of_narrow(5) | of_narrow(77) << 32);
+        set_shadow(context, shadow::vector(1), of_narrow(6));
         let entry = entry(context, "hypotf").expect("active");
         set_register(context, 0, u64::from(5.0f32.to_bits()));
         let log = Log::default();
         entry.complete(context, &log);
         assert_eq!(*log.0.borrow(), [(Width::Binary32, [5, 6], [0.6, 0.8])]);
-        assert_eq!(vector_shadow(context, 0), 100);
+        assert_eq!(vector_shadow(context, 0), of_narrow(100));
     }
 
     #[test]
@@ -388,14 +389,14 @@ mod tests {
         let context = context();
         let packed = |re: f32, im: f32| u64::from(re.to_bits()) | u64::from(im.to_bits()) << 32;
         set_register(context, 0, packed(3.0, 4.0));
-        set_shadow(context, shadow::vector(0), 5 | 6 << 32);
+        set_shadow(context, shadow::vector(0), of_narrow(5) | of_narrow(6) << 32);
         let entry = entry(context, "csqrtf").expect("active");
         set_register(context, 0, packed(2.0, 1.0));
         let log = Log::default();
         entry.complete(context, &log);
         let expected = [(Width::Binary32, [5, 6], [0.2, 0.1]), (Width::Binary32, [5, 6], [-0.1, 0.2])];
         assert_eq!(*log.0.borrow(), expected);
-        assert_eq!(vector_shadow(context, 0), 100 | 101 << 32);
+        assert_eq!(vector_shadow(context, 0), of_narrow(100) | of_narrow(101) << 32);
     }
 
     /// Each lane of a vector function by itself; passive ones record nothing.
@@ -473,7 +474,7 @@ mod tests {
     fn indices_are_read_as_they_are_written() {
         for width in [Width::Binary32, Width::Binary64, Width::Extended] {
             for value in [0, 1, shadow::NARROW_LIMIT - 1] {
-                assert_eq!(index(width, shadow_of_index(width, value)), value);
+                assert_eq!(index(width, shadow_of_index(width, value)), Some(value));
             }
         }
         let shadow = |word: u64| {
@@ -481,7 +482,8 @@ mod tests {
             shadow[..8].copy_from_slice(&word.to_le_bytes());
             shadow
         };
-        assert_eq!(index(Width::Binary64, shadow(5)), 5, "SET_INDEX writes no tag");
-        assert_eq!(index(Width::Binary64, shadow(5 | 6 << 32)), 0, "two binary32 numbers");
+        assert_eq!(index(Width::Binary64, shadow(of_narrow(5) | of_narrow(6) << 32)), None, "two binary32 numbers");
+        assert_eq!(index(Width::Binary64, shadow(WIDE_TAG)), None, "an upper half");
+        assert_eq!(index(Width::Binary32, shadow(5)), None, "a lower half");
     }
 }

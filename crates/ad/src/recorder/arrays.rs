@@ -6,7 +6,7 @@ use derivgrind_tape::Record;
 use crate::arrays::{Array, Block, Role};
 use crate::instrument::{Thread, shadow_address};
 use crate::ir::Format;
-use crate::shadow::WIDE_TAG;
+use crate::shadow::of_wide;
 
 use super::requests::{index_of_variable, set_index_of_variable};
 use super::state::TapeThread;
@@ -41,7 +41,7 @@ pub(super) fn declare_array(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Re
 /// Gives each element its index.
 fn place(thread: &mut Thread<'_>, block: &Block<'_>, indices: &[u64]) -> Result<(), user::Fault> {
     if block.size == 8 {
-        let tagged = indices.iter().map(|&index| if index == 0 { 0 } else { index | WIDE_TAG });
+        let tagged = indices.iter().map(|&index| of_wide(index));
         shadow_address::write(block.address, &tagged.flat_map(u64::to_le_bytes).collect::<Vec<u8>>());
         return Ok(());
     }

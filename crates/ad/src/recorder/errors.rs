@@ -18,17 +18,6 @@ pub(super) fn narrow_overflow() {
     }
 }
 
-/// A `long double` in memory should have got an index that does not fit beside its sign and exponent.
-pub(super) fn extended_overflow() {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
-        report(
-            "long double values in memory cannot have indices of 2^47 and above; from here on they are passive and the gradient is WRONG. \
-             Record a shorter run.",
-        );
-    }
-}
-
 /// The tape cannot be written.
 pub(super) fn tape_error(error: &TapeError) {
     report(&format!("{error}; the tape is incomplete"));

@@ -17,7 +17,7 @@ pub(super) struct TapeFields {
     pub end: u64,
     /// `cursor / 32 + wide_bias` is the index of the next record, with the tag of a binary64 index.
     pub wide_bias: u64,
-    /// The same without a tag, for binary32.
+    /// The same with the tag of a binary32 index.
     pub narrow_bias: u64,
     /// Operand indices on their way to and from the slow path.
     pub slow: [u64; 2],

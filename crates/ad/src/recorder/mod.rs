@@ -24,7 +24,7 @@ use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
 use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, X87Real, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
-use crate::shadow::WIDE_TAG;
+use crate::shadow::{narrow_index, of_narrow, of_wide, wide_index};
 
 use state::TapeThread;
 
@@ -103,12 +103,9 @@ impl Mode for Recording {
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
         match lane.outcome(operation) {
-            LaneOutcome::Wide(outcome) => match index_of(thread, outcome, Format::Binary64) {
-                0 => 0,
-                index => index | WIDE_TAG,
-            },
+            LaneOutcome::Wide(outcome) => shadow_of(thread, outcome, Format::Binary64),
             LaneOutcome::Narrow(halves) => {
-                let [low, high] = halves.map(|outcome| index_of(thread, outcome, Format::Binary32));
+                let [low, high] = halves.map(|outcome| shadow_of(thread, outcome, Format::Binary32));
                 low | high << 32
             }
         }
@@ -159,15 +156,20 @@ impl Mode for Recording {
     }
 }
 
-/// The index of a bit trick's result, without tag.
-fn index_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format) -> u64 {
+/// The shadow of a bit trick's result. What is only moved may be a piece of an index.
+fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format) -> u64 {
     match outcome {
-        Outcome::Passive => 0,
-        Outcome::Same(index) => index,
-        Outcome::Scaled { index, ratio } => thread.record(Operation::Partials, format, [index, 0], [ratio, 0.0]),
-        Outcome::Lost => {
-            lost_at(thread.context().rip);
-            0
+        Outcome::Passive => return 0,
+        Outcome::Same(word) => return word,
+        Outcome::Scaled { index: word, ratio } => {
+            let index = if format == Format::Binary64 { wide_index(word) } else { narrow_index(word) };
+            if let Some(index) = index {
+                let index = thread.record(Operation::Partials, format, [index, 0], [ratio, 0.0]);
+                return if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) };
+            }
         }
+        Outcome::Lost => {}
     }
+    lost_at(thread.context().rip);
+    0
 }

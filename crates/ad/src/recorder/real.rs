@@ -4,12 +4,12 @@ use std::mem::offset_of;
 
 use derivgrind_engine::translate::{Condition, Emitter, Label, registers};
 use derivgrind_tape::operation::{BINARY32, FIRST, NOTHING, SECOND};
-use derivgrind_tape::{Operation, Record};
+use derivgrind_tape::{Operation, Record, guard};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use crate::instrument::{elements, fetched, load, reach_memory, shadow_of, store, value_in_memory};
 use crate::ir::{Format, Mask, Place};
-use crate::shadow::{self, NARROW_LIMIT, WIDE_TAG};
+use crate::shadow::{self, NARROW_LIMIT, NARROW_TAG, WIDE_TAG};
 
 use super::helpers;
 use super::layout::{TapeFields, tape_field};
@@ -86,7 +86,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
     emitter.asm().jump_if(Condition::Equal, passive);
     rounding::emit(emitter, index, lane, &active, passive);
 
-    let slow = slow_path(emitter, [0, 1].map(|k| active.contains(&k)), retry);
+    let slow = slow_path(emitter, lane.format, [0, 1].map(|k| active.contains(&k)), retry);
     let bias = match lane.format {
         Format::Binary64 => offset_of!(TapeFields, wide_bias),
         Format::Binary32 => offset_of!(TapeFields, narrow_bias),
@@ -101,7 +101,7 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
         emitter.asm().jump_if(Condition::AboveOrEqual, slow);
     }
     if lane.format == Format::Binary32 {
-        immediate(emitter, Code::Cmp_rm64_imm32, new, (NARROW_LIMIT - 1) as i32);
+        immediate(emitter, Code::Cmp_rm64_imm32, new, (NARROW_TAG + NARROW_LIMIT - 1) as i32);
         emitter.asm().jump_if(Condition::Above, slow);
     }
 
@@ -147,7 +147,7 @@ fn unselected(emitter: &mut Emitter<'_>, index: Register, store: Label) -> Label
 }
 
 /// Hands the operand indices to the helper and comes back to `retry` with what it makes of them.
-fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Label {
+fn slow_path(emitter: &mut Emitter<'_>, format: Format, active: [bool; 2], retry: Label) -> Label {
     let (registers, cursor) = ([emitter.scratch(0), emitter.scratch(1)], emitter.scratch(3));
     emitter.cold(move |emitter| {
         let slot = |k: usize| tape_field(offset_of!(TapeFields, slow) + 8 * k);
@@ -158,7 +158,11 @@ fn slow_path(emitter: &mut Emitter<'_>, active: [bool; 2], retry: Label) -> Labe
                 emitter.asm().store_constant(slot(k), 0);
             }
         }
-        emitter.call_helper_here(helpers::slow_record, 0);
+        let helper = match format {
+            Format::Binary64 => helpers::slow_record,
+            Format::Binary32 => helpers::slow_narrow_record,
+        };
+        emitter.call_helper_here(helper, 0);
         for (k, register) in registers.into_iter().enumerate() {
             emitter.asm().load(register, slot(k));
         }
@@ -275,12 +279,11 @@ pub(super) fn convert(
     match to {
         Format::Binary64 => {
             load(emitter, register, from, 4);
-            tag(emitter, register, other);
+            widen(emitter, register, other);
         }
         Format::Binary32 => {
-            load(emitter, register, from, 8);
-            untag(emitter, register);
-            check_narrow(emitter, register);
+            load(emitter, other, from, 8);
+            narrow(emitter, register, other);
         }
     }
     emitter.asm().bind(done);
@@ -288,31 +291,34 @@ pub(super) fn convert(
     emitter.asm().bind(finished);
 }
 
-/// Gives a non-zero index in `register` the tag of binary64.
-fn tag(emitter: &mut Emitter<'_>, register: Register, other: Register) {
-    emitter.asm().constant(other, WIDE_TAG);
-    emitter.asm().push2(Code::Or_r64_rm64, other, register);
+/// Gives a binary32 index in `register` that is not zero the tag of binary64 instead of its own. What is no index remains none: it has become larger than all.
+fn widen(emitter: &mut Emitter<'_>, register: Register, other: Register) {
+    emitter.asm().constant(other, WIDE_TAG - NARROW_TAG);
+    emitter.asm().push2(Code::Add_r64_rm64, other, register);
     emitter.asm().push2(Code::Test_rm64_r64, register, register);
     emitter.asm().push2(Code::Cmovne_r64_rm64, register, other);
 }
 
-/// Takes the tag of binary64 away.
-fn untag(emitter: &mut Emitter<'_>, register: Register) {
-    immediate(emitter, Code::Btr_rm64_imm8, register, 63);
-}
-
-/// Continues only if the index in the first scratch register fits into the shadow of a binary32 value; otherwise it becomes 0, the recording is
-/// marked as incomplete and the user is told.
-fn check_narrow(emitter: &mut Emitter<'_>, register: Register) {
-    let resume = emitter.asm().label();
+/// `register` receives the binary64 index in `wide` with the tag of binary32. What does not fit becomes 0, and the user is told.
+fn narrow(emitter: &mut Emitter<'_>, register: Register, wide: Register) {
+    let passive = emitter.asm().label();
     let cold = emitter.cold(move |emitter| {
-        emitter.call_helper_here(helpers::narrow_overflow, 0);
+        emitter.asm().store(tape_field(offset_of!(TapeFields, slow)), wide);
+        emitter.call_helper_here(helpers::not_narrow, 0);
         emitter.asm().constant(register, 0);
-        emitter.asm().jump(resume);
+        emitter.asm().jump(passive);
     });
+    emitter.asm().push2(Code::Mov_r64_rm64, register, wide);
+    emitter.asm().push2(Code::Test_rm64_r64, wide, wide);
+    emitter.asm().jump_if(Condition::Equal, passive);
+    // A tag that is missing appears, and makes the number too large.
+    for tag in [63, guard::WIDE_TAG.trailing_zeros()] {
+        immediate(emitter, Code::Btc_rm64_imm8, register, tag as i32);
+    }
     immediate(emitter, Code::Cmp_rm64_imm32, register, (NARROW_LIMIT - 1) as i32);
     emitter.asm().jump_if(Condition::Above, cold);
-    emitter.asm().bind(resume);
+    immediate(emitter, Code::Bts_rm64_imm8, register, NARROW_TAG.trailing_zeros() as i32);
+    emitter.asm().bind(passive);
 }
 
 fn immediate(emitter: &mut Emitter<'_>, code: Code, register: Register, value: i32) {

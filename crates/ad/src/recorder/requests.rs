@@ -3,9 +3,9 @@
 use derivgrind_engine::memory::{self, user};
 use derivgrind_tape::{Operation, Record};
 
-use crate::instrument::{Request, Thread, requests, shadow_address};
+use crate::instrument::{Request, Thread, lost_at, requests, shadow_address};
 use crate::ir::Format;
-use crate::shadow::{INDEX_BITS, WIDE_TAG};
+use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide, wide_index};
 use crate::x87::{self, Extended};
 
 use super::state::TapeThread;
@@ -46,18 +46,23 @@ fn get_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user:
 
 /// The index of the variable, whose size (0: unknown) tells its format.
 pub(super) fn index_of_variable(thread: &mut Thread<'_>, variable: u64, size: u64) -> Result<u64, user::Fault> {
-    if is_extended(size) { extended_index(thread, variable) } else { index_at(variable, size) }
+    if is_extended(size) { extended_index(thread, variable) } else { index_at(thread, variable, size) }
 }
 
 /// The same for a binary32 or binary64 variable.
-fn index_at(variable: u64, size: u64) -> Result<u64, user::Fault> {
+fn index_at(thread: &Thread<'_>, variable: u64, size: u64) -> Result<u64, user::Fault> {
     user::read::<u32>(variable)?;
     let mut shadow = [0; 8];
     // A binary32 variable may be the last thing in its page: what is not mapped reads as zero.
     shadow_address::read(variable, &mut shadow);
     let shadow = u64::from_le_bytes(shadow);
-    // Without a tag the upper half belongs to the next binary32 variable.
-    Ok(if size != 4 && shadow & WIDE_TAG != 0 { shadow & INDEX_BITS } else { shadow & u64::from(u32::MAX) })
+    // Without its tag the upper half belongs to the next binary32 variable.
+    let is_wide = size != 4 && shadow & WIDE_MARK != 0;
+    let index = if is_wide { wide_index(shadow) } else { narrow_index(shadow & u64::from(u32::MAX)) };
+    Ok(index.unwrap_or_else(|| {
+        lost_at(thread.context().rip);
+        0
+    }))
 }
 
 /// Whether a variable of this size is a `long double`.
@@ -99,10 +104,9 @@ pub(super) fn set_index_of_variable(
         x87::set_result::<Recording>(thread, 0, variable, of_index(index));
     } else if size >= 8 {
         user::read::<u64>(variable)?;
-        let tag = if index == 0 { 0 } else { WIDE_TAG };
-        shadow_address::write(variable, &(index | tag).to_le_bytes());
+        shadow_address::write(variable, &of_wide(index).to_le_bytes());
     } else {
-        shadow_address::write(variable, &(index as u32).to_le_bytes());
+        shadow_address::write(variable, &(of_narrow(index) as u32).to_le_bytes());
     }
     Ok(())
 }

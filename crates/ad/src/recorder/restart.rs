@@ -47,7 +47,7 @@ pub(super) fn start(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, use
 pub(super) fn finish(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
     let [_, buffer, size, ..] = *arguments;
     state::hand_in();
-    let finished = tape().finish();
+    let finished = state::complete();
     make_passive();
     let (answer, text) = match finished {
         Ok(()) => (DONE, summary::take().unwrap_or_default()),

@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use derivgrind_engine::context::Context;
 use derivgrind_tape::operation::BINARY32;
-use derivgrind_tape::{Chunk, Operation, Record};
+use derivgrind_tape::{Chunk, INDEX_MASK, Operation, Record, TapeError, guard};
 
-use crate::instrument::{MODE_FIELDS, Thread, lost_at};
+use crate::instrument::{MODE_FIELDS, Thread, lost_at, lost_in_pieces};
 use crate::ir::Format;
-use crate::shadow::{INDEX_BITS, NARROW_LIMIT, WIDE_TAG};
+use crate::shadow::{NARROW_LIMIT, NARROW_TAG, WIDE_TAG};
 
 use super::layout::TapeFields;
 use super::{errors, tape};
@@ -32,7 +32,7 @@ pub(super) trait TapeThread {
     fn begin(&mut self);
     /// Hands in what the thread has recorded; it records no more.
     fn end(&mut self);
-    /// Writes a record and returns its index without a tag; 0 if all operands are passive or nothing can be recorded. Indices may carry tags.
+    /// Writes a record and returns its index without a tag; 0 if all operands are passive or nothing can be recorded. Operands may carry the tag of binary64.
     ///
     /// For [`Operation::Partials`] the values are the partial derivatives. `format` is that of the result.
     fn record(&mut self, operation: Operation, format: Format, operands: [u64; 2], values: [f64; 2]) -> u64;
@@ -71,14 +71,14 @@ impl TapeThread for Thread<'_> {
 
     fn record(&mut self, operation: Operation, format: Format, operands: [u64; 2], values: [f64; 2]) -> u64 {
         debug_assert!(operation.code() & BINARY32 == 0);
-        let operands = operands.map(|operand| operand & INDEX_BITS);
+        let operands = operands.map(|operand| operand & !WIDE_TAG);
         if operands == [0, 0] && operation != Operation::Partials {
             return 0;
         }
         self.push(Record::binary64(operation, operands, values), format)
     }
 
-    fn push(&mut self, record: Record, format: Format) -> u64 {
+    fn push(&mut self, mut record: Record, format: Format) -> u64 {
         let highest = record.operands().into_iter().max().unwrap_or(0);
         if !self.make_room(highest) {
             return 0;
@@ -89,6 +89,11 @@ impl TapeThread for Thread<'_> {
             lost_at(self.context().rip);
             return 0;
         }
+        for operand in [&mut record.operand1, &mut record.operand2] {
+            if *operand & INDEX_MASK != 0 {
+                *operand |= guard::WIDE_TAG;
+            }
+        }
         let fields = self.tape_fields();
         // SAFETY: `make_room` has made sure that the cursor points to a free record of this thread's chunk.
         unsafe { (fields.cursor as *mut Record).write(record) };
@@ -98,7 +103,7 @@ impl TapeThread for Thread<'_> {
 
     fn next_index(&mut self) -> u64 {
         let fields = self.tape_fields();
-        (fields.cursor / Record::BYTES as u64).wrapping_add(fields.narrow_bias)
+        (fields.cursor / Record::BYTES as u64).wrapping_add(fields.narrow_bias).wrapping_sub(NARROW_TAG)
     }
 
     fn make_room(&mut self, highest: u64) -> bool {
@@ -136,7 +141,7 @@ impl TapeThread for Thread<'_> {
         fields.chunk_start = start;
         fields.cursor = start + used * Record::BYTES as u64;
         fields.end = start + (chunk.capacity() * Record::BYTES) as u64;
-        fields.narrow_bias = bias;
+        fields.narrow_bias = bias.wrapping_add(NARROW_TAG);
         fields.wide_bias = bias.wrapping_add(WIDE_TAG);
         fields.chunk = Box::into_raw(chunk) as u64;
     }
@@ -204,9 +209,16 @@ pub(super) fn clear_registers() {
 /// Hands in the chunks of all threads and completes the tape.
 pub(super) fn finish() {
     hand_in();
-    if let Err(error) = tape().finish() {
+    if let Err(error) = complete() {
         errors::tape_error(&error);
     }
+}
+
+/// Completes the tape and counts what has been found on it.
+pub(super) fn complete() -> Result<(), TapeError> {
+    let finished = tape().finish();
+    lost_in_pieces(tape().take_broken_operands());
+    finished
 }
 
 /// Takes [`finish`] back: threads get new chunks with their next records.

@@ -15,15 +15,16 @@ use crate::instrument::{
     Thread, X87Call, X87Move, X87Real, lost_at, operand_address, reach_memory, read_shadow, shadow_of, value_in_memory,
 };
 use crate::ir::{Format, Place, X87Format, X87Operand, X87Operation};
-use crate::shadow::{INDEX_BITS, WIDE_TAG};
+use crate::shadow::{WIDE_MARK, narrow_index, of_wide, wide_index};
 use crate::x87::{self, Extended, ExtendedShadow, Shadow};
 
 use super::state::TapeThread;
-use super::{Recording, errors, real};
+use super::{Recording, real};
 
 /// Where a `long double` in memory has its sign and exponent in its shadow, and how many bits these are. Indices have fewer bits than that.
 const EXPONENT: u32 = 47;
 const EXPONENT_BITS: u32 = 16;
+/// The bits of an index with its guard.
 const INDEX: u64 = (1 << EXPONENT) - 1;
 
 impl ExtendedShadow for Recording {
@@ -35,13 +36,13 @@ impl ExtendedShadow for Recording {
         let field = (word >> EXPONENT) as u16;
         let stored = Extended { high: field.wrapping_sub(1), ..value };
         let ratio = if field == 0 { Some(1.0) } else { x87::ratio(stored, value) };
-        let index = match ratio {
-            Some(1.0) => word & INDEX,
-            Some(ratio) => {
+        let index = match (wide_index(word & INDEX | WIDE_MARK), ratio) {
+            (Some(index), Some(1.0)) => index,
+            (Some(index), Some(ratio)) => {
                 let mut thread = Thread::new(context);
-                thread.record(Operation::Partials, Format::Binary64, [word & INDEX, 0], [ratio, 0.0])
+                thread.record(Operation::Partials, Format::Binary64, [index, 0], [ratio, 0.0])
             }
-            None => {
+            _ => {
                 lost_at(context.rip);
                 0
             }
@@ -49,18 +50,16 @@ impl ExtendedShadow for Recording {
         of_index(index)
     }
 
-    fn stored(_: &mut Context, value: Extended, shadow: Shadow) -> Shadow {
-        let index = word(shadow) & INDEX_BITS;
-        if index > INDEX {
-            errors::extended_overflow();
+    fn stored(context: &mut Context, value: Extended, shadow: Shadow) -> Shadow {
+        let word = word(shadow);
+        if word == 0 {
             return Shadow::default();
         }
-        let mut stored = of_index(index);
-        if index != 0 {
-            let word = word(stored) | u64::from(value.high.wrapping_add(1)) << EXPONENT;
-            stored[..8].copy_from_slice(&word.to_le_bytes());
+        if wide_index(word).is_none() {
+            lost_at(context.rip);
+            return Shadow::default();
         }
-        stored
+        of_word(word | u64::from(value.high.wrapping_add(1)) << EXPONENT)
     }
 }
 
@@ -71,15 +70,17 @@ fn word(shadow: Shadow) -> u64 {
 
 /// The index in the shadow of a register.
 pub(super) fn index_of(shadow: Shadow) -> u64 {
-    word(shadow) & INDEX_BITS
+    wide_index(word(shadow)).unwrap_or(0)
 }
 
 /// The shadow of a register that has this index.
 pub(super) fn of_index(index: u64) -> Shadow {
+    of_word(of_wide(index))
+}
+
+fn of_word(word: u64) -> Shadow {
     let mut shadow = Shadow::default();
-    if index != 0 {
-        shadow[..8].copy_from_slice(&(index | WIDE_TAG).to_le_bytes());
-    }
+    shadow[..8].copy_from_slice(&word.to_le_bytes());
     shadow
 }
 
@@ -94,14 +95,20 @@ pub(super) fn record(thread: &mut Thread<'_>, call: &X87Call) {
 }
 
 fn index_of_operand(thread: &Thread<'_>, operand: X87Operand, address: u64) -> u64 {
-    match (operand.place, operand.real()) {
-        (_, None) => 0,
+    let index = match (operand.place, operand.real()) {
+        (_, None) => Some(0),
         (Place::Register(offset), _) => {
-            let word = thread.shadow_file(0, offset, 8).try_into().expect("eight bytes");
-            u64::from_le_bytes(word) & INDEX_BITS
+            wide_index(u64::from_le_bytes(thread.shadow_file(0, offset, 8).try_into().expect("eight bytes")))
         }
-        (Place::Memory { .. }, Some(span)) => read_shadow(thread, 0, span, address)[0] & INDEX_BITS,
-    }
+        (Place::Memory { .. }, Some(span)) => {
+            let word = read_shadow(thread, 0, span, address)[0];
+            if operand.format == X87Format::Binary32 { narrow_index(word) } else { wide_index(word) }
+        }
+    };
+    index.unwrap_or_else(|| {
+        lost_at(thread.context().rip);
+        0
+    })
 }
 
 fn index_of_result(thread: &mut Thread<'_>, call: &X87Call, indices: [u64; 2]) -> u64 {
@@ -228,13 +235,13 @@ fn save(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
     emitter.asm().push2(Code::Mov_r64_rm64, exponent, word);
     shift(emitter, Code::Btr_rm64_imm8, exponent, 63);
     shift(emitter, Code::Shr_rm64_imm8, exponent, EXPONENT);
-    let overflow = emitter.cold(move |emitter| {
-        emitter.call_helper_here(overflow, 0);
+    let no_index = emitter.cold(move |emitter| {
+        emitter.call_helper_here(no_index, 0);
         emitter.asm().constant(word, 0);
         emitter.asm().jump(passive);
     });
     emitter.asm().push2(Code::Test_rm64_r64, exponent, exponent);
-    emitter.asm().jump_if(Condition::NotEqual, overflow);
+    emitter.asm().jump_if(Condition::NotEqual, no_index);
     load_exponent(emitter, index, exponent, target);
     // What does not fit goes where the tag is.
     emitter.asm().lea(exponent, memory(exponent, 1));
@@ -271,7 +278,8 @@ fn load_changed(context: &mut Context, payload: u64) -> HelperNext {
     HelperNext::Resume
 }
 
-fn overflow(_: &mut Context, _: u64) -> HelperNext {
-    errors::extended_overflow();
+/// What should be stored with an exponent is no index.
+fn no_index(context: &mut Context, _: u64) -> HelperNext {
+    lost_at(context.rip);
     HelperNext::Resume
 }

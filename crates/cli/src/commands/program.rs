@@ -21,7 +21,7 @@ use crate::tape_size;
 pub fn record(directory: &Path, program: &[OsString], debugging: &Debugging, reporting: Reporting) -> Outcome {
     let quiet = reporting.quiet;
     loader::check(program, &loader::Options::inherited()).map_err(|error| not_started(&error.into()))?;
-    let writer = TapeWriter::create(directory)
+    let writer = TapeWriter::create_guarded(directory)
         .map_err(|error| Failure::new(Exit::CannotCreate, format!("cannot record: {error}")))?;
     tape_size::show(&writer, quiet);
     start(program, debugging, quiet, Box::new(Recorder::new(writer, Settings { reporting })))

@@ -6,7 +6,7 @@ use crate::run::{Content, Run};
 use proptest::prelude::*;
 
 fn round_trip(first_index: u64, records: &[Record]) -> Vec<Record> {
-    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    let (mut encoder, mut decoder) = (Encoder::new(false), Decoder::new());
     let mut decoded = Vec::new();
     let mut rest = records;
     while !rest.is_empty() {
@@ -76,7 +76,7 @@ fn loops_cost_little_more_than_their_values() {
             break;
         }
     }
-    let bytes = Encoder::new().encode(100, &records).1.len();
+    let bytes = Encoder::new(false).encode(100, &records).1.len();
     // Of four records one has a value that is new.
     assert!(bytes < Chunk::RECORDS * 2 + 300, "{bytes}");
 }
@@ -85,7 +85,7 @@ fn loops_cost_little_more_than_their_values() {
 fn operands_that_do_not_precede_are_reported() {
     for operand in [10, 11, 1 << 40] {
         let mut memory =
-            Encoder::new().encode(10, &[Record::binary64(Operation::Copy, [operand, 0], [0.0; 2])]).1.to_vec();
+            Encoder::new(false).encode(10, &[Record::binary64(Operation::Copy, [operand, 0], [0.0; 2])]).1.to_vec();
         memory.resize(memory.len() + SLACK, 0);
         let result = Decoder::new().decode(&memory, &mut Vec::new(), Form::record);
         assert_eq!(result, Err(Flaw::Order { index: 10, operand }));
@@ -94,7 +94,7 @@ fn operands_that_do_not_precede_are_reported() {
 
 /// What a sweep sees of records, and how many of them are in loops.
 fn sweep_view(first_index: u64, records: &[Record]) -> (Vec<Partials>, usize) {
-    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    let (mut encoder, mut decoder) = (Encoder::new(false), Decoder::new());
     let (mut seen, mut in_loops) = (Vec::new(), 0);
     while seen.len() < records.len() {
         let (_, block) = encoder.encode(first_index + seen.len() as u64, &records[seen.len()..]);
@@ -238,7 +238,7 @@ proptest! {
 fn damage_is_found() {
     let records: Vec<Record> =
         (1..50_u64).map(|index| Record::binary64(Operation::Mul, [index - 1, index / 2], [1.5, 2.5])).collect();
-    let mut memory = Encoder::new().encode(1, &records).1.to_vec();
+    let mut memory = Encoder::new(false).encode(1, &records).1.to_vec();
     memory.resize(memory.len() + SLACK, 0);
     let mut decoder = Decoder::new();
     assert!(decoder.decode(&memory, &mut Vec::new(), Form::record).is_ok());
