@@ -24,7 +24,7 @@ use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
 use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, X87Real, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
-use crate::shadow::{narrow_index, of_narrow, of_wide, wide_index};
+use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide, wide_index};
 
 use state::TapeThread;
 
@@ -98,7 +98,7 @@ impl Mode for Recording {
     }
 
     fn are_two_numbers(shadows: &[u64]) -> bool {
-        shadows.iter().all(|shadow| shadow & WIDE_TAG == 0)
+        shadows.iter().all(|shadow| shadow & WIDE_MARK == 0)
     }
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
