@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::tool::{VERSIONS, Version};
+use crate::tool::Version;
 
 /// Hardware numbers of the general registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,33 +28,12 @@ pub enum Gpr {
     R15,
 }
 
-/// Entries of an indirect-branch look-up table.
-pub const LOOKUP_ENTRIES: usize = 1 << 16;
 /// Bytes reserved for an XSAVE image of everything up to AVX-512 and PKRU.
 pub const VECTOR_STATE_BYTES: usize = 4096;
 /// Offset of the component bitmap in an XSAVE image.
 pub(crate) const XSTATE_BV: usize = 512;
 /// Bytes that belong to the tool: a shadow register file for each shadow layer, and what else a mode has.
 pub const TOOL_BYTES: usize = 24 * 1024;
-
-/// Look-up table of one version: `negated[i] + address == 0` means that `code[i]` is the translation of `address`.
-/// Two arrays, so that the inlined look-up needs two registers only.
-#[repr(C)]
-pub struct LookupTable {
-    /// Two's complement of the application address, or 0 for none.
-    pub negated: [AtomicU64; LOOKUP_ENTRIES],
-    /// Code cache address.
-    pub code: [AtomicU64; LOOKUP_ENTRIES],
-}
-
-impl LookupTable {
-    /// The entry for an address. All of its low 32 bits count: code at the same offset in different 64 KiB is common, and two
-    /// such addresses in turn would miss each time. (Cached code computes the same with instructions that leave the flags alone.)
-    pub fn slot(address: u64) -> usize {
-        let low = address as u32;
-        usize::from(low.wrapping_add(low.swap_bytes()) as u16)
-    }
-}
 
 /// State of one application thread. Cached code reaches it as `fs:[constant]`, the engine through `&mut`.
 ///
@@ -106,7 +85,7 @@ pub struct Context {
     /// The exit that led here, to be linked to the block found: its number, and the generation of the code cache that it belongs to, 0 for
     /// none.
     pub link_from: (u64, u64),
-    /// Whether the block found shall be entered in the look-up table.
+    /// Whether an indirect branch has led here, so that the block found shall be entered in the look-up tables.
     pub fill_lookup: bool,
     /// Non-zero while an asynchronous signal waits for delivery or another thread wants this one out of the cache.
     pub attention: AtomicU32,
@@ -120,8 +99,6 @@ pub struct Context {
     pub tid: u32,
     /// The engine's own per-thread state.
     pub thread: *mut crate::thread::ThreadState,
-    /// Indirect-branch look-up, a table for each version.
-    pub lookup: [LookupTable; VERSIONS],
 }
 
 impl Context {
@@ -173,17 +150,6 @@ impl Context {
     pub fn set_vector_image(&mut self, image: [u8; VECTOR_STATE_BYTES]) {
         self.vector_state = image;
         self.complete_image = 1;
-    }
-
-    /// Gives the memory of the look-up tables back, which are still empty. The C library has written zeros to the whole thread-local
-    /// block, so that each thread would take several megabytes from its start; like this tables grow with use.
-    pub(crate) fn release_empty_tables(&mut self) {
-        const PAGE: usize = 4096;
-        let start = (&raw mut self.lookup) as usize;
-        let (first, end) = (start.next_multiple_of(PAGE), (start + size_of_val(&self.lookup)) / PAGE * PAGE);
-        // SAFETY: whole pages inside tables that are all zero; they are private anonymous memory, which reads as zero again. A failure changes
-        // nothing.
-        unsafe { libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_DONTNEED) };
     }
 
     /// Sets a general register of the application.

@@ -37,7 +37,6 @@ enum Step {
 
 /// Gives a fresh context the register state of a program start.
 pub fn prepare(context: &mut Context) {
-    context.release_empty_tables();
     context.in_cache.store(1, Ordering::SeqCst);
     context.host_mxcsr = MXCSR_DEFAULT;
     context.rflags = RFLAGS_DEFAULT;

@@ -1,6 +1,6 @@
 //! The code cache: translated blocks, the links between them, and their invalidation.
 
-mod lookups;
+mod lookup;
 mod region;
 mod signals;
 mod space;
@@ -15,10 +15,12 @@ use crate::context;
 use crate::memory::guard;
 use crate::tool::Version;
 use crate::translate::{self, Block, Exit, ExitKind};
+pub(crate) use lookup::{SETS, Set, WAYS, first_level, second_level};
 pub(crate) use signals::divert;
 pub use signals::{recover, request_exit};
 pub(crate) use turnover::{code_for, is_inside, leave, start_over};
 
+use lookup::Lookup;
 use region::Region;
 use space::Space;
 
@@ -50,8 +52,10 @@ pub(crate) struct Cache {
     /// Blocks translated so far.
     translated: u64,
     linking: bool,
-    /// Inlined look-ups that lead to the dispatcher because of a signal: displacement and where it belongs.
-    diverted: Vec<(u64, u64)>,
+    /// The tables of indirect branches.
+    lookup: Lookup,
+    /// Indirect branches that lead to the dispatcher because of a signal: displacement and the tables that they look into.
+    diverted: Vec<(u64, Set)>,
 }
 
 /// The number in `context.exit` when a fault, not an exit of a block, has ended the run of cached code.
@@ -100,6 +104,7 @@ impl std::ops::DerefMut for Locked {
 /// # Errors
 /// If the memory cannot be reserved; the text says what the system answered.
 pub(crate) fn init(bytes: usize, bisect: Option<u64>, linking: bool) -> Result<(), String> {
+    lookup::init()?;
     let mut region = Region::new(bytes.clamp(*POSSIBLE_BYTES.start(), *POSSIBLE_BYTES.end()))?;
     let trampolines = translate::trampolines::install(region.address());
     region.append(&trampolines).expect("the region is larger than the trampolines");
@@ -113,6 +118,7 @@ pub(crate) fn init(bytes: usize, bisect: Option<u64>, linking: bool) -> Result<(
         bisect,
         translated: 0,
         linking,
+        lookup: Lookup::default(),
         diverted: Vec::with_capacity(signals::DIVERSIONS),
     };
     CACHE.set(Mutex::new(cache)).map_err(|_| "the engine runs once in a process".to_owned())
@@ -146,21 +152,33 @@ impl Cache {
         (self.generation % 2) as usize
     }
 
-    /// The code for a key, translated if need be. The second value says whether it may be linked and looked up.
-    fn find_or_translate(&mut self, key: Key) -> Result<(u64, bool), Full> {
+    /// The code for a key, translated if need be. The second value says whether it may be linked. If an indirect branch has led here, further ones find
+    /// it then.
+    fn find_or_translate(&mut self, key: Key, indirect: bool) -> Result<(u64, bool), Full> {
         let volatile = guard::is_volatile(key.0);
         let linkable = self.linking && !volatile && !self.unlinked.contains(&key);
-        if let Some(&number) = self.by_key.get(&key) {
+        let checked = indirect && linkable;
+        let known = self.by_key.get(&key).copied();
+        let useful = known.filter(|&number| {
             let block = &self.space().blocks[number];
-            if !volatile || block.is_current() {
-                return Ok((block.code, linkable));
+            (!volatile || block.is_current()) && (!checked || block.entry != 0)
+        });
+        let number = match useful {
+            Some(number) => number,
+            None => {
+                known.inspect(|&number| self.forget(&[number]));
+                self.translate(key, checked)?
             }
-            self.forget(&[number]);
+        };
+        let (code, body) = (self.space().blocks[number].code, self.space().blocks[number].body());
+        if checked {
+            self.lookup.enter(key.0, Set::of(self.filled(), key.1), code);
         }
-        Ok((self.translate(key)?, linkable))
+        Ok((body, linkable))
     }
 
-    fn translate(&mut self, key: Key) -> Result<u64, Full> {
+    /// Translates a block, with a checked entry or without, and returns its number.
+    fn translate(&mut self, key: Key, checked: bool) -> Result<usize, Full> {
         let (address, version) = key;
         let tool = crate::tool();
         let block = Block::decode(address, tool.scratch(version));
@@ -175,18 +193,19 @@ impl Cache {
         let source = block.range();
         let instrumented = self.bisect.is_none_or(|limit| self.translated < limit);
         let volatile = guard::is_volatile(address).then(|| block.all_bytes().into());
+        let set = Set::of(self.filled(), version);
+        self.lookup.prepare(set);
         let space = self.space_mut();
-        let (base, first_exit) = (space.region.address(), space.next_exit());
-        let translation = translate::translate(tool, &block, version, base, first_exit, instrumented);
+        let place = translate::Place { base: space.region.address(), first_exit: space.next_exit(), set, checked };
+        let translation = translate::translate(tool, &block, version, place, instrumented);
         let needed = translation.code.len();
         let number = space.add(key, source, translation, volatile).ok_or(Full { needed })?;
-        let code = space.blocks[number].code;
         self.translated += 1;
         self.by_key.insert(key, number);
         for page in pages(source.0, source.1) {
             self.by_page.entry(page).or_default().push(number);
         }
-        Ok(code)
+        Ok(number)
     }
 
     /// The exit with this number, which the calling thread has just taken.
@@ -200,7 +219,7 @@ impl Cache {
             return;
         };
         let space = self.space_mut();
-        space.link(number, space.blocks[block].code);
+        space.link(number, space.blocks[block].body());
         space.blocks[block].incoming.push(number);
     }
 
@@ -216,10 +235,11 @@ impl Cache {
 
     /// The blocks with these numbers are not used any more: nothing leads to them, and they are not found.
     fn forget(&mut self, numbers: &[usize]) {
-        let mut keys = Vec::with_capacity(numbers.len());
         for &number in numbers {
-            let Some((key, incoming)) = self.space_mut().retire_block(number) else { continue };
+            let Some(incoming) = self.space_mut().retire_block(number) else { continue };
+            self.hide(number);
             let space = self.space();
+            let key = space.blocks[number].key;
             for number in incoming {
                 let exit = space.exit(number);
                 if let ExitKind::Branch { target, .. } = exit.kind
@@ -229,9 +249,15 @@ impl Cache {
                 }
             }
             self.by_key.remove(&key);
-            keys.push(key);
         }
-        lookups::remove(&keys);
+    }
+
+    /// Indirect branches do not find this block any more.
+    fn hide(&self, number: usize) {
+        let block = &self.space().blocks[number];
+        if block.entry != 0 {
+            self.lookup.remove(block.key.0, Set::of(self.filled(), block.key.1), block.code);
+        }
     }
 
     fn forget_all(&mut self) {

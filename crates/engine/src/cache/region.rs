@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
+/// What huge pages are aligned to.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// An area of executable memory that is filled from its start.
 pub(super) struct Region {
     start: u64,
@@ -28,8 +31,14 @@ impl Region {
             let error = std::io::Error::last_os_error();
             return Err(format!("cannot reserve {length} bytes of executable memory for the code cache: {error}"));
         }
-        let start = address as u64;
-        Ok(Region { start, end: start + length as u64, next: start })
+        let (mut start, end) = (address as u64, address as u64 + length as u64);
+        if length >= 4 * HUGE_PAGE {
+            // Translated code is spread over more pages than the program's own: programs with much code run up to a third faster with huge ones.
+            start = start.next_multiple_of(HUGE_PAGE as u64);
+            // SAFETY: advice on the mapping just made; a system without huge pages refuses it, which changes nothing.
+            unsafe { libc::madvise(address, length, libc::MADV_HUGEPAGE) };
+        }
+        Ok(Region { start, end, next: start })
     }
 
     /// Divides what is still free into two regions of the same size.
@@ -78,17 +87,14 @@ impl Region {
     /// Changes the aligned 32-bit displacement at `at` to lead to `target`.
     pub(super) fn patch_displacement(&self, at: u64, target: u64) {
         debug_assert!(self.contains(at) && at.is_multiple_of(4));
-        let displacement = target.wrapping_sub(at + 4) as i32;
+        self.patch(at, target.wrapping_sub(at + 4) as i32);
+    }
+
+    /// Changes the aligned 32-bit displacement at `at`.
+    pub(super) fn patch(&self, at: u64, displacement: i32) {
+        debug_assert!((self.start..self.end).contains(&at) && at.is_multiple_of(4));
         // SAFETY: an aligned displacement inside this region. One aligned store: other threads see the old or the new target, and
         // both lead to code that is never overwritten while they run.
         unsafe { AtomicI32::from_ptr(at as *mut i32) }.store(displacement, Ordering::Release);
-    }
-
-    /// Changes the 8-bit displacement at `at` to lead to `target`.
-    pub(super) fn patch_short(&self, at: u64, target: u64) {
-        debug_assert!(self.contains(at));
-        // SAFETY: a byte inside this region, see `patch_displacement`.
-        let byte = unsafe { std::sync::atomic::AtomicU8::from_ptr(at as *mut u8) };
-        byte.store(target.wrapping_sub(at + 1) as u8, Ordering::Release);
     }
 }

@@ -4,10 +4,10 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use crate::context::{Context, VECTOR_STATE_BYTES, XSTATE_BV};
+use crate::context::{Context, Gpr, VECTOR_STATE_BYTES, XSTATE_BV};
 use crate::translate::trampolines;
 
-use super::{Cache, Locked, lock};
+use super::{Cache, Locked, Set, lock, lookup};
 
 /// Offsets in an XSAVE image of the standard format (Intel SDM volume 1, section 13.4).
 const XMM_AREA: usize = 160;
@@ -29,47 +29,58 @@ pub unsafe fn request_exit(ucontext: *mut libc::ucontext_t, context: *mut Contex
     let mut cache = lock();
     // SAFETY: as the caller promises.
     let (pc, jump) = unsafe { (instruction_pointer(ucontext), (*context).jump) };
-    if let Some(block) = cache.block_at(pc)
-        && let Some(miss) = cache.divert(block, pc)
-    {
-        // SAFETY: as the caller promises; at `hit` the registers are as `miss` expects them.
-        unsafe { set_instruction_pointer(ucontext, miss) };
+    if let Some(search) = lookup::searching_at(pc) {
+        // SAFETY: as the caller promises. Behind its first instruction RDX is spilled, as the rest of the routine expects it.
+        unsafe {
+            if pc == search.start {
+                (*context).spill[Gpr::Rdx as usize] = (*ucontext).uc_mcontext.gregs[libc::REG_RDX as usize] as u64;
+            }
+            set_instruction_pointer(ucontext, search.miss);
+        }
     }
-    // The block that is being entered, or that an indirect branch is just jumping to.
+    if let Some((space, number)) = cache.block_at(pc) {
+        let block = &cache.spaces[space].blocks[number];
+        if block.is_arriving(pc) {
+            let leave = trampolines::search(Set::of(space, block.key.1)).leave;
+            // SAFETY: as the caller promises. There RAX still holds the target, and RAX and RCX are spilled.
+            unsafe { set_instruction_pointer(ucontext, leave) };
+        }
+        cache.divert((space, number));
+    }
+    // The block that is being entered.
     if let Some(block) = cache.block_at(jump) {
-        cache.divert(block, jump);
+        cache.divert(block);
     }
 }
 
 /// Lets the block that is about to be entered at `code` come back to the dispatcher at its end.
 pub(crate) fn divert(cache: &mut Locked, code: u64) {
     if let Some(block) = cache.block_at(code) {
-        cache.divert(block, code);
+        cache.divert(block);
     }
 }
 
 impl Cache {
-    /// Makes all ways out of a block lead to the dispatcher. If `pc` is past the point where that helps, returns where to
-    /// continue instead.
-    fn divert(&mut self, (space, number): (usize, usize), pc: u64) -> Option<u64> {
+    /// Makes all ways out of a block lead to the dispatcher.
+    fn divert(&mut self, (space, number): (usize, usize)) {
+        let set = Set::of(space, self.spaces[space].blocks[number].key.1);
         let space = &self.spaces[space];
         space.unlink_exits(number);
-        let site = space.blocks[number].lookup?;
+        let Some(site) = space.blocks[number].lookup else { return };
         // What a signal handler interrupts may be the allocator: there is only the room that was made before. Without it the signal waits
         // for another way out.
         if self.diverted.len() == self.diverted.capacity() {
-            return None;
+            return;
         }
-        space.region.patch_short(site.displacement, site.miss);
-        self.diverted.push((site.displacement, site.hit));
-        (site.hit..site.hit_stored).contains(&pc).then_some(site.miss)
+        space.region.patch(site.displacement, self.lookup.leaving(set));
+        self.diverted.push((site.displacement, set));
     }
 
-    /// Undoes the diversion of inlined look-ups.
+    /// Undoes the diversion of indirect branches.
     pub(crate) fn undo_diversions(&mut self) {
-        for (displacement, hit) in self.diverted.drain(..) {
+        for (displacement, set) in self.diverted.drain(..) {
             if let Some(space) = self.spaces.iter().find(|space| space.region.contains(displacement)) {
-                space.region.patch_short(displacement, hit);
+                space.region.patch(displacement, lookup::first_level(set));
             }
         }
     }
@@ -92,11 +103,7 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
         return false;
     };
     let block = &cache.spaces[space].blocks[number];
-    let offset = (pc - block.code) as u32;
-    let entry = block.recovery.partition_point(|entry| entry.offset <= offset);
-    let Some(entry) = entry.checked_sub(1).map(|n| block.recovery[n]) else {
-        return false;
-    };
+    let Some(entry) = block.recovery_at(pc) else { return false };
     // SAFETY: the thread is in cached code, so nobody else uses its context; the kernel has filled `ucontext`.
     unsafe {
         let machine = &mut (*ucontext).uc_mcontext;

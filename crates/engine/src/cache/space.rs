@@ -4,7 +4,9 @@ use std::any::Any;
 
 use super::Key;
 use super::region::Region;
+use crate::context::Gpr;
 use crate::memory::user;
+use crate::tool::{VERSIONS, Version};
 use crate::translate::{Exit, ExitKind, LookupSite, Recovery, Translation};
 
 /// Distance of the exit numbers of the two spaces. More exits than that do not fit into a space.
@@ -16,6 +18,8 @@ pub(super) struct CachedBlock {
     /// Code cache address and length.
     pub code: u64,
     pub length: u64,
+    /// Bytes of the checked entry that the code begins with; 0 if indirect branches cannot come here.
+    pub entry: u64,
     /// Application bytes it was made from.
     pub source: (u64, u64),
     pub exits: std::ops::Range<u64>,
@@ -31,6 +35,23 @@ pub(super) struct CachedBlock {
 }
 
 impl CachedBlock {
+    /// Where the application's code begins.
+    pub fn body(&self) -> u64 {
+        self.code + self.entry
+    }
+
+    /// How the application's state is kept at `pc` in its code.
+    pub fn recovery_at(&self, pc: u64) -> Option<Recovery> {
+        let offset = (pc - self.code) as u32;
+        let entry = self.recovery.partition_point(|entry| entry.offset <= offset);
+        entry.checked_sub(1).map(|number| self.recovery[number])
+    }
+
+    /// Whether `pc` is in the checked entry, before the first register has its own value back.
+    pub fn is_arriving(&self, pc: u64) -> bool {
+        pc < self.body() && self.recovery_at(pc).is_some_and(|entry| entry.spilled & 1 << Gpr::Rax as u16 != 0)
+    }
+
     /// Whether the application bytes are still those that it was made from.
     pub fn is_current(&self) -> bool {
         let Some(then) = &self.volatile else { return true };
@@ -55,7 +76,8 @@ pub(super) struct Space {
 impl Space {
     pub fn new(region: Region, index: usize) -> Space {
         let first_exit = index as u64 * EXIT_NUMBERS;
-        Space { region, blocks: Vec::new(), exits: Vec::new(), first_exit, kept: Vec::new(), stale: 0 }
+        let exits = indirect_exits();
+        Space { region, blocks: Vec::new(), exits, first_exit, kept: Vec::new(), stale: 0 }
     }
 
     /// Which space an exit belongs to.
@@ -89,6 +111,7 @@ impl Space {
             key,
             code,
             length: translation.code.len() as u64,
+            entry: translation.entry,
             source,
             exits: first_exit..self.next_exit(),
             recovery: translation.recovery,
@@ -126,13 +149,13 @@ impl Space {
         self.blocks[block].exits.clone().for_each(|number| self.unlink(number));
     }
 
-    /// A block is not to be found any more. Returns its key, and the exits that lead to it, or `None` if it is so already.
-    pub fn retire_block(&mut self, number: usize) -> Option<(Key, Vec<u64>)> {
+    /// A block is not to be found any more. Returns the exits that lead to it, or `None` if it is so already.
+    pub fn retire_block(&mut self, number: usize) -> Option<Vec<u64>> {
         let block = &mut self.blocks[number];
         let valid = std::mem::replace(&mut block.valid, false);
         valid.then(|| {
             self.stale += block.length;
-            (block.key, std::mem::take(&mut block.incoming))
+            std::mem::take(&mut block.incoming)
         })
     }
 
@@ -145,8 +168,18 @@ impl Space {
     pub fn clear(&mut self) {
         self.region.clear();
         self.blocks.clear();
-        self.exits.clear();
+        self.exits = indirect_exits();
         self.kept.clear();
         self.stale = 0;
     }
+}
+
+/// The exit of the search routine for indirect branches of a version.
+pub(super) fn indirect_exit(space: usize, version: Version) -> u64 {
+    space as u64 * EXIT_NUMBERS + u64::from(version.0)
+}
+
+/// The first exits of a space: those of its search routines.
+fn indirect_exits() -> Vec<Exit> {
+    (0..VERSIONS).map(|n| Exit { version: Version(n as u8), kind: ExitKind::Indirect, stub: 0 }).collect()
 }

@@ -4,7 +4,8 @@
 //! Code cache addresses of one generation mean nothing in another, so
 //! - a space is emptied only when no thread is inside: each thread tells in its context ([`Context::inside`]) the generation whose code it runs. That
 //!   includes helpers, which go on in the middle of a block;
-//! - at the turn of a generation everything that leads from block to block is cut: links go to the dispatcher, look-up tables are emptied. So a thread
+//! - at the turn of a generation everything that leads from block to block is cut: links go to the dispatcher, look-up tables are emptied, and the next
+//!   generation has others. So a thread
 //!   is out at the latest after the two blocks that it is in and about to enter. New links and entries are made only within the present generation.
 //!
 //! A thread that finds the cache full while others are still in the other space waits for them without the lock, which they need in order
@@ -13,7 +14,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Cache, Full, Key, lock, lookups};
+use super::{Cache, Full, Key, lock};
 use crate::context::Context;
 use crate::thread;
 
@@ -26,7 +27,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 
 /// The code for the thread's next block. From now on the thread is inside the present generation, until [`leave`].
 ///
-/// The exit that led here is linked to the block, or the block is entered in the thread's look-up table.
+/// The exit that led here is linked to the block, or the block is entered in the look-up tables.
 pub(crate) fn code_for(context: &mut Context) -> u64 {
     // A helper runs other code: it leaves the block that it belongs to, or a full cache would wait for this thread itself.
     leave(context);
@@ -35,13 +36,10 @@ pub(crate) fn code_for(context: &mut Context) -> u64 {
     let looked_up = std::mem::take(&mut context.fill_lookup);
     loop {
         let mut cache = lock();
-        match cache.find_or_translate(key) {
+        match cache.find_or_translate(key, looked_up) {
             Ok((code, linkable)) => {
                 if linkable && generation == cache.generation {
                     cache.link(exit, key);
-                }
-                if linkable && looked_up {
-                    lookups::remember(context, key, code);
                 }
                 context.inside.store(cache.generation, Ordering::Relaxed);
                 return code;
@@ -104,9 +102,11 @@ impl Cache {
             return false;
         }
         let space = self.space();
-        (0..space.blocks.len()).for_each(|number| space.unlink_exits(number));
-        let keys: Vec<Key> = self.by_key.drain().map(|(key, _)| key).collect();
-        lookups::remove(&keys);
+        for number in 0..space.blocks.len() {
+            space.unlink_exits(number);
+            self.hide(number);
+        }
+        self.by_key.clear();
         self.by_page.clear();
         self.generation += 1;
         let filled = self.filled();

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use super::map::{Kind, Mapping, Protection, pages_up};
 use super::place::{self, Request};
 use super::shadow::Neighbours;
-use super::{APP_END, APP_START, Aftermath, PAGE, State, file_origin, host, shadow, shadow_layers, state};
+use super::{APP_END, APP_START, APP_TOP, Aftermath, PAGE, State, file_origin, host, shadow, shadow_layers, state};
 use crate::syscall::raw::{result, syscall};
 
 impl State {
@@ -58,7 +58,7 @@ fn checked_range(start: u64, length: u64, error: i32) -> Result<Range<u64>, i32>
     }
     let length = pages_up(length).ok_or(error)?;
     match start.checked_add(length) {
-        Some(end) if end <= APP_END => Ok(start..end),
+        Some(end) if end <= APP_TOP => Ok(start..end),
         _ => Err(error),
     }
 }
@@ -100,7 +100,7 @@ pub fn map(hint: u64, length: u64, protection: i32, flags: i32, descriptor: RawF
 
 /// The address for a request: fixed, hinted or chosen.
 fn choose(state: &mut State, hint: u64, request: &Request) -> Result<u64, i32> {
-    let fits = |start: u64| start >= APP_START && start.checked_add(request.length).is_some_and(|end| end <= APP_END);
+    let fits = |start: u64| start >= APP_START && start.checked_add(request.length).is_some_and(|end| end <= APP_TOP);
     if request.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
         if !hint.is_multiple_of(PAGE) {
             return Err(libc::EINVAL);
@@ -217,7 +217,7 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
         return outcome.map(|()| start);
     }
     let room = old.end..start.saturating_add(new_length);
-    if in_place && room.end <= APP_END && state.map.is_free(room.clone()) {
+    if in_place && room.end <= APP_TOP && state.map.is_free(room.clone()) {
         call_mremap(&old, new_length, 0, 0)?;
         let mut grown = mapping.clone();
         grown.kind = mapping.kind.advanced(room.start - mapping.start);

@@ -24,6 +24,9 @@ pub use map::{FileOrigin, Kind, Mapping, Protection, pages_up};
 
 /// First address behind application memory.
 pub const APP_END: u64 = 1 << 43;
+/// First address behind what the application can map. The engine keeps tables between here and [`APP_END`], where cached code reaches them by a
+/// displacement from the base of GS.
+pub const APP_TOP: u64 = APP_END - (1 << 31);
 /// Distance from application memory to the first shadow layer, and from each layer to the next.
 ///
 /// Not a power of two: AMD processors predict the way of the first-level cache from a hash of address bits 12 to 27 (Lipp et al., "Take A Way",
@@ -128,6 +131,12 @@ pub fn init(shadow_layers: u32) -> Result<(), MemoryError> {
     }
     LAYERS.store(shadow_layers, Ordering::Relaxed);
     Ok(())
+}
+
+/// Maps memory of the engine's own between [`APP_TOP`] and [`APP_END`]. The error is the system's number.
+pub(crate) fn map_for_engine(range: Range<u64>) -> Result<(), i32> {
+    debug_assert!(APP_TOP <= range.start && range.end <= APP_END);
+    host::map_where_free(range, libc::PROT_READ | libc::PROT_WRITE)
 }
 
 /// Number of shadow layers given to [`init`].

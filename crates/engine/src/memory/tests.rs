@@ -89,8 +89,8 @@ fn hints_and_fixed_addresses() {
     let no_replace = ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     assert_eq!(map(wanted + 0x1000, 0x1000, READ_WRITE, no_replace, -1, 0), Err(libc::EEXIST));
     let fixed = ANONYMOUS | libc::MAP_FIXED;
-    assert_eq!(map(APP_END, 0x1000, READ_WRITE, fixed, -1, 0), Err(libc::ENOMEM));
-    assert_eq!(map(APP_END - 0x1000, 0x2000, READ_WRITE, fixed, -1, 0), Err(libc::ENOMEM));
+    assert_eq!(map(APP_TOP, 0x1000, READ_WRITE, fixed, -1, 0), Err(libc::ENOMEM));
+    assert_eq!(map(APP_TOP - 0x1000, 0x2000, READ_WRITE, fixed, -1, 0), Err(libc::ENOMEM));
     assert_eq!(map(wanted, 0, READ_WRITE, fixed, -1, 0), Err(libc::EINVAL));
     assert_eq!(map(0, 1 << 46, READ_WRITE, ANONYMOUS, -1, 0), Err(libc::ENOMEM));
     let beyond = map(1 << 45, 0x1000, READ_WRITE, ANONYMOUS, -1, 0).unwrap();

@@ -118,6 +118,15 @@ impl Assembler {
         self.displacement(label)
     }
 
+    /// `jmp gs:[rcx * 8 + displacement]` whose displacement can be changed as that of [`Assembler::patchable_jump`].
+    pub fn patchable_table_jump(&mut self, displacement: i32) -> u64 {
+        self.align_after(4);
+        self.code.extend([0x65, 0xff, 0x24, 0xcd]);
+        let at = self.address();
+        self.code.extend(displacement.to_le_bytes());
+        at
+    }
+
     /// `cmp byte [label], value`
     pub fn compare_byte_at(&mut self, label: Label, value: u8) {
         self.code.extend([0x80, 0x3d]);

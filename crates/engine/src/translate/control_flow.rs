@@ -1,15 +1,17 @@
 //! The end of a block: jumps, calls, returns, and what leaves the cache.
 
-use std::mem::{offset_of, size_of};
+use std::mem::offset_of;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
-use super::assembler::Condition;
+use super::assembler::{Assembler, Condition};
 use super::block::BlockEnd;
-use super::emitter::{Emitter, LookupSite};
+use super::emitter::{Emitter, LookupSite, spill_slot};
 use super::exits::ExitKind;
-use super::operand::{self, Reach, context_indexed, context_memory};
-use crate::context::{Context, Gpr, LookupTable};
+use super::operand::{self, Reach, context_memory};
+use super::trampolines::{self, Search};
+use crate::cache;
+use crate::context::Context;
 
 impl Emitter<'_> {
     /// Emits the block's control flow, behind everything the tool has emitted.
@@ -61,11 +63,12 @@ impl Emitter<'_> {
             self.asm.push(&Instruction::with1(Code::Pushq_imm32, immediate).expect("push takes a constant"));
             return;
         }
-        self.asm.lea(Register::RSP, operand::memory(Register::RSP, -8));
-        for (offset, half) in [(0, address as u32), (4, (address >> 32) as u32)] {
+        // RSP last: if the stack is not mapped there, the fault finds the application before the instruction.
+        for (offset, half) in [(-8, address as u32), (-4, (address >> 32) as u32)] {
             let store = Instruction::with2(Code::Mov_rm32_imm32, operand::memory(Register::RSP, offset), half);
             self.asm.push(&store.expect("mov takes memory and constant"));
         }
+        self.asm.lea(Register::RSP, operand::memory(Register::RSP, -8));
     }
 
     fn emit_indirect(&mut self, return_address: Option<u64>) {
@@ -104,55 +107,82 @@ impl Emitter<'_> {
     }
 
     fn spill_for_lookup(&mut self) {
-        self.asm.store(spilled(Gpr::Rax), Register::RAX);
-        self.asm.store(spilled(Gpr::Rcx), Register::RCX);
+        LOOKUP_REGISTERS.into_iter().for_each(|register| self.put_aside(register));
     }
 
-    /// Jumps to the translation of the address in RAX; RAX and RCX have been spilled, flags stay as they are.
+    /// Jumps to the translation of the address in RAX, or to what finds it; RAX and RCX have been spilled, flags stay as they are.
     fn emit_lookup(&mut self) {
-        let table = offset_of!(Context, lookup) + usize::from(self.version.0) * size_of::<LookupTable>();
-        let entry = |field| context_indexed(table + field, Register::RCX, 8);
-
-        self.asm.store(context_memory(offset_of!(Context, branch_target)), Register::RAX);
-        self.emit_lookup_slot();
-        self.asm.load(Register::RCX, entry(offset_of!(LookupTable, negated)));
-        self.asm.lea(Register::RCX, MemoryOperand::new(Register::RAX, Register::RCX, 1, 0, 0, false, Register::None));
-        let displacement = self.asm.address() + 1;
-        let hit = self.asm.short_branch(&[0xe3]); // jrcxz
-
-        let miss = self.asm.address();
-        self.restore_after_lookup();
-        self.leave(self.version, ExitKind::Indirect);
-
-        self.asm.bind_short(hit);
-        let hit_address = self.asm.address();
-        self.emit_lookup_slot();
-        self.asm.load(Register::RCX, entry(offset_of!(LookupTable, code)));
-        let hit_stored = self.asm.address();
-        self.asm.store(context_memory(offset_of!(Context, jump)), Register::RCX);
-        self.restore_after_lookup();
-        let jump = Instruction::with1(Code::Jmp_rm64, context_memory(offset_of!(Context, jump)));
-        self.asm.push(&jump.expect("jmp takes memory"));
-        self.lookup = Some(LookupSite { displacement, hit: hit_address, hit_stored, miss });
+        self.asm.push2(Code::Movzx_r32_rm16, Register::ECX, Register::AX);
+        let displacement = self.asm.patchable_table_jump(cache::first_level(self.set));
+        self.lookup = Some(LookupSite { displacement });
     }
 
-    /// ECX = `LookupTable::slot(RAX)`, without touching the flags.
-    fn emit_lookup_slot(&mut self) {
-        let sum = MemoryOperand::new(Register::RAX, Register::RCX, 1, 0, 0, false, Register::None);
-        self.asm.push2(Code::Mov_r32_rm32, Register::ECX, Register::EAX);
-        self.asm.push(&Instruction::with1(Code::Bswap_r32, Register::ECX).expect("bswap takes a register"));
-        self.asm.push2m(Code::Lea_r32_m, Register::ECX, sum);
-        self.asm.push2(Code::Movzx_r32_rm16, Register::ECX, Register::CX);
-    }
-
-    fn restore_after_lookup(&mut self) {
-        self.asm.load(Register::RAX, spilled(Gpr::Rax));
-        self.asm.load(Register::RCX, spilled(Gpr::Rcx));
+    /// The entry of indirect branches: they come with the application's target in RAX. If it is not this block, the search goes on; else RAX and
+    /// RCX get their own values back.
+    pub(super) fn emit_checked_entry(&mut self) {
+        LOOKUP_REGISTERS.into_iter().for_each(|register| self.state.spilled |= 1 << register.number());
+        self.note_state();
+        let negated = self.block.address.wrapping_neg();
+        if let Ok(negated) = i32::try_from(negated as i64) {
+            self.asm.lea(Register::RCX, operand::memory(Register::RAX, negated.into()));
+        } else {
+            self.asm.constant(Register::RCX, negated);
+            let sum = MemoryOperand::new(Register::RAX, Register::RCX, 1, 0, 0, false, Register::None);
+            self.asm.lea(Register::RCX, sum);
+        }
+        let same = self.asm.short_branch(&[0xe3]); // jrcxz
+        self.asm.jump_to(trampolines::search(self.set).start);
+        self.asm.bind_short(same);
+        LOOKUP_REGISTERS.into_iter().for_each(|register| self.bring_back(register));
     }
 }
 
-fn spilled(register: Gpr) -> MemoryOperand {
-    context_memory(offset_of!(Context, spill) + 8 * register as usize)
+/// What an indirect branch changes until it has arrived: the target and its slot in the table.
+const LOOKUP_REGISTERS: [Register; 2] = [Register::RAX, Register::RCX];
+
+fn restore_after_lookup(asm: &mut Assembler) {
+    LOOKUP_REGISTERS.into_iter().for_each(|register| asm.load(register, spill_slot(register)));
+}
+
+/// Writes the routine that searches the second level for the address in RAX, with RAX and RCX spilled. It leaves the flags alone.
+/// `number` is that of its exit, `exit` the way there.
+pub(super) fn emit_search(asm: &mut Assembler, set: cache::Set, number: u64, exit: u64) -> Search {
+    let slot = Register::RDX;
+    let start = asm.address();
+    asm.store(spill_slot(slot), slot);
+    // RDX = `cache::lookup::second_slot(RAX)`
+    let sum = MemoryOperand::new(Register::RAX, slot, 1, 0, 0, false, Register::None);
+    asm.push2(Code::Mov_r32_rm32, Register::EDX, Register::EAX);
+    asm.push(&Instruction::with1(Code::Bswap_r32, Register::EDX).expect("bswap takes a register"));
+    asm.push2m(Code::Lea_r32_m, Register::EDX, sum);
+    asm.push2(Code::Movzx_r32_rm16, Register::EDX, Register::DX);
+    let found = |way: usize| cache::second_level(set, way, slot);
+    let hits: Vec<usize> = (0..cache::WAYS)
+        .map(|way| {
+            let [negated, _] = found(way);
+            asm.load(Register::RCX, negated);
+            asm.lea(Register::RCX, MemoryOperand::new(Register::RCX, Register::RAX, 1, 0, 0, false, Register::None));
+            asm.short_branch(&[0xe3]) // jrcxz
+        })
+        .collect();
+    let miss = asm.label();
+    asm.jump(miss);
+    for (way, hit) in hits.into_iter().enumerate() {
+        asm.bind_short(hit);
+        let [_, code] = found(way);
+        asm.load(Register::RCX, code);
+        asm.load(slot, spill_slot(slot));
+        asm.push(&Instruction::with1(Code::Jmp_rm64, Register::RCX).expect("jmp takes a register"));
+    }
+    let end = asm.address();
+    asm.bind(miss);
+    asm.load(slot, spill_slot(slot));
+    let leave = asm.address();
+    asm.store(context_memory(offset_of!(Context, branch_target)), Register::RAX);
+    restore_after_lookup(asm);
+    asm.store_constant(context_memory(offset_of!(Context, exit)), number as i32);
+    asm.jump_to(exit);
+    Search { start, end, miss: asm.label_address(miss), leave }
 }
 
 /// Opcode bytes of branches that exist with an 8-bit displacement only.

@@ -13,6 +13,7 @@ use super::operand::{self, Reach, context_memory};
 use super::registers::{self, RegisterSet, general, general_number};
 use super::trampolines::{self, VectorWidth};
 use super::vector_state;
+use crate::cache;
 use crate::context::{Context, Gpr};
 use crate::hooks::{self, Hook};
 use crate::tool::{Tool, Version};
@@ -65,6 +66,8 @@ pub(crate) struct Translation {
     pub recovery: Vec<Recovery>,
     /// The vector registers that belong to the slots of `context.vector_spill`; see `Recovery::vectors`.
     pub vector_scratch: Vec<u8>,
+    /// Bytes of the checked entry that the code begins with, if there is one.
+    pub entry: u64,
     /// The inlined look-up of an indirect branch.
     pub lookup: Option<LookupSite>,
     /// What helpers refer to.
@@ -74,13 +77,8 @@ pub(crate) struct Translation {
 /// Where an inlined look-up can be diverted to leave the cache (see `cache::request_exit`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LookupSite {
-    /// Address of the 8-bit displacement of `jrcxz hit`.
+    /// Address of the displacement, from the base of GS, of the table that it looks into.
     pub displacement: u64,
-    /// From here to `hit_stored` the target's translation has been found but not yet written to `context.jump`.
-    pub hit: u64,
-    pub hit_stored: u64,
-    /// Where a miss continues.
-    pub miss: u64,
 }
 
 pub(super) type Cold<'a> = Box<dyn FnOnce(&mut Emitter<'a>) + 'a>;
@@ -95,6 +93,8 @@ pub struct Emitter<'a> {
     pub(super) version: Version,
     pub(super) exits: Vec<Exit>,
     pub(super) first_exit: u64,
+    /// The tables of its indirect branches.
+    pub(super) set: cache::Set,
     pub(super) lookup: Option<LookupSite>,
     kept: Vec<Box<dyn Any + Send>>,
     pub(super) cold: Vec<(Label, State, u64, Cold<'a>)>,
@@ -110,21 +110,34 @@ pub struct Emitter<'a> {
     pub(super) layer_scratch: Vec<Register>,
 }
 
-/// Translates `block` for `base`, the address at which the code will be put. Exits get numbers from `first_exit` on.
+/// Where a translation goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The address at which the code will be put.
+    pub base: u64,
+    /// The number of its first exit.
+    pub first_exit: u64,
+    /// The tables of its indirect branches.
+    pub set: cache::Set,
+    /// Whether it gets an entry for indirect branches.
+    pub checked: bool,
+}
+
+/// Translates a block for its place.
 pub(crate) fn translate(
     tool: &dyn Tool,
     block: &Block,
     version: Version,
-    base: u64,
-    first_exit: u64,
+    place: Place,
     instrumented: bool,
 ) -> Translation {
     let mut emitter = Emitter {
-        asm: Assembler::new(base),
+        asm: Assembler::new(place.base),
         block,
         version,
         exits: Vec::new(),
-        first_exit,
+        first_exit: place.first_exit,
+        set: place.set,
         lookup: None,
         kept: Vec::new(),
         cold: Vec::new(),
@@ -137,6 +150,10 @@ pub(crate) fn translate(
         layer_scratch: Vec::new(),
     };
     emitter.note_state();
+    if place.checked {
+        emitter.emit_checked_entry();
+    }
+    let entry = emitter.asm.position() as u64;
     let hooked = match hooks::hook_at(block.address) {
         // Programs resolve their functions at start-up, in whatever version they start.
         Some(Hook::IfuncResolver(_)) => true,
@@ -151,7 +168,7 @@ pub(crate) fn translate(
     } else {
         super::NullTool.instrument(block, version, &mut emitter);
     }
-    emitter.finish()
+    Translation { entry, ..emitter.finish() }
 }
 
 impl<'a> Emitter<'a> {
@@ -548,6 +565,7 @@ impl<'a> Emitter<'a> {
             exits: self.exits,
             recovery: self.recovery,
             vector_scratch: self.scratch_vector,
+            entry: 0,
             lookup: self.lookup,
             kept: self.kept,
             code: self.asm.finish(),

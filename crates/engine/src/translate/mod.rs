@@ -26,5 +26,5 @@ pub use null::NullTool;
 pub use operand::{context_indexed, context_memory, memory, replace_memory};
 pub use vector_state::{XsaveLayout, xsave_layout, xsave_offset};
 
-pub(crate) use emitter::{LookupSite, Recovery, Translation, translate};
+pub(crate) use emitter::{LookupSite, Place, Recovery, Translation, translate};
 pub(crate) use exits::{Exit, ExitKind};

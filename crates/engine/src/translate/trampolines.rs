@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Assembler, Condition, Label};
+use super::control_flow::emit_search;
 use super::operand::context_memory;
 use super::registers::{general, xmm, ymm};
 use super::vector_state;
+use crate::cache;
 use crate::context::Context;
 
 /// Entry points of the generated code.
@@ -23,8 +25,24 @@ pub(crate) struct Trampolines {
     pub exit: u64,
     /// Returns from `enter` without saving: the context already holds the application's state.
     pub abandon: u64,
+    /// The search for targets of indirect branches, for each set of tables.
+    pub searches: [Search; cache::SETS],
     /// A byte that says what has to be saved at exits, a [`Saving`].
     saving: u64,
+}
+
+/// The routine that goes on with an indirect branch whose target is not in the first level; see `cache::lookup`. RAX holds the application's target, RAX
+/// and RCX are spilled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    /// Where it begins. RDX is spilled by the first instruction.
+    pub start: u64,
+    /// Up to here it can still find something.
+    pub end: u64,
+    /// Where it goes on when it has found nothing.
+    pub miss: u64,
+    /// The way to the dispatcher for code that has not changed RDX.
+    pub leave: u64,
 }
 
 /// The widest vector registers that the application uses.
@@ -57,6 +75,11 @@ static TRAMPOLINES: OnceLock<Trampolines> = OnceLock::new();
 /// The trampolines; [`install`] has made them.
 pub(crate) fn get() -> &'static Trampolines {
     TRAMPOLINES.get().expect("trampolines are installed before anything is translated")
+}
+
+/// The search routine of a set of tables.
+pub(crate) fn search(set: cache::Set) -> &'static Search {
+    &get().searches[set.number()]
 }
 
 /// XSAVE components that engine code could destroy: x87, SSE, AVX, AVX-512. (PKRU and AMX tiles it does not touch.)
@@ -139,10 +162,11 @@ pub(crate) fn install(base: u64) -> Vec<u8> {
     emit_exit(&mut asm, components, saving);
     let abandon = asm.address();
     emit_return(&mut asm);
+    let searches = cache::Set::all().map(|(set, number)| emit_search(&mut asm, set, number, exit));
     asm.bind(saving);
     let saving = asm.address();
     asm.bytes(&[Saving::Narrow as u8]);
-    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, saving });
+    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, searches, saving });
     asm.finish()
 }
 
