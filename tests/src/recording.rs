@@ -18,6 +18,11 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// What a program has recorded into `directory` that was run by other means.
+    pub fn existing(directory: PathBuf, finished: Finished) -> Self {
+        Self { directory, finished }
+    }
+
     /// Records `program` with `arguments` into `directory`.
     ///
     /// # Errors

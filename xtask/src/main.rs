@@ -7,6 +7,7 @@ mod command;
 mod measure;
 mod python;
 mod setup;
+mod soak;
 mod summary;
 mod test;
 
@@ -31,6 +32,8 @@ enum Task {
     Build,
     /// Install what is missing, build, and run every check and test.
     Test(test::Options),
+    /// Run the soak test: threads, signals, children and generated code together, from random seeds.
+    Soak(soak::Options),
     /// Measure speed and memory.
     Bench {
         #[command(subcommand)]
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::install_missing().map(|()| true),
         Task::Build => build(&workspace).map(|()| true),
         Task::Test(options) => test::run(&workspace, &options),
+        Task::Soak(options) => soak::run(&workspace, &options),
         Task::Bench { benchmark: Benchmark::Burgers(options) } => bench::run(&workspace, &options).map(|()| true),
         Task::Bench { benchmark: Benchmark::Passive(options) } => {
             bench_passive::run(&workspace, &options).map(|()| true)

@@ -143,7 +143,7 @@ pub fn hook_at(address: u64) -> Option<Hook> {
 /// The resolver of an IFUNC has returned `implementation`: entries there are reported from now on, also if the code has been translated already.
 pub fn resolved(function: FunctionId, implementation: u64) {
     if with_registry(|registry| registry.resolved(function, implementation)) {
-        crate::cache::invalidate(implementation, implementation + 1);
+        crate::cache::lock().invalidate(implementation, implementation + 1);
     }
 }
 

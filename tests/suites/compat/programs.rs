@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use derivgrind_tests::compiler;
 use derivgrind_tests::suite::{Obstacle, skip};
+use derivgrind_tests::{compiler, full};
 
 use crate::Case;
 
@@ -15,7 +15,9 @@ pub fn cases() -> Vec<Case> {
         own("setjmp-and-contexts", "gcc", "jumps.c", &["-O2"], &[]),
         own("threads", "g++", "threads.cpp", &["-O2", "-pthread"], &[]),
         own("threads-static", "g++", "threads.cpp", &["-O1", "-pthread", "-static"], &[]),
+        own("crowds-of-threads", "gcc", "crowds.c", &["-O2", "-pthread"], &[if full() { "20000" } else { "4000" }]),
         own("signals", "gcc", "signals.c", &["-O2"], &[]),
+        own("more-signals", "gcc", "more_signals.c", &["-O1", "-lm", "-lrt"], &[]),
         own("processes", "gcc", "processes.c", &["-O2"], &[]),
         own("identity", "gcc", "identity.c", &["-O2"], &["argument"]),
         own("memory", "gcc", "memory.c", &["-O2"], &[]),
@@ -83,6 +85,8 @@ fn in_a_small_code_cache() -> Vec<Case> {
         words.map(|(name, words)| Case::new(format!("small-cache-{name}"), words).prepared(lines)).into();
     cases.extend([
         own("small-cache-threads", "g++", "threads.cpp", &["-O2", "-pthread"], &[]),
+        own("small-cache-crowds", "gcc", "crowds.c", &["-O2", "-pthread"], &["80"]),
+        own("small-cache-more-signals", "gcc", "more_signals.c", &["-O1", "-lm", "-lrt"], &[]),
         own("small-cache-signals", "gcc", "signals.c", &["-O2"], &[]),
         own("small-cache-exceptions", "g++", "exceptions.cpp", &["-O2"], &[]),
         own("small-cache-processes", "gcc", "processes.c", &["-O2"], &[]),

@@ -131,6 +131,11 @@ pub(crate) fn lock() -> Locked {
     Locked(mutex.lock().unwrap_or_else(PoisonError::into_inner), mark)
 }
 
+/// Locks the cache, if there is one already.
+pub(crate) fn lock_if_made() -> Option<Locked> {
+    CACHE.get().map(|_| lock())
+}
+
 /// A translation does not fit into what is left of a space.
 struct Full {
     /// Bytes of the translation.
@@ -265,7 +270,8 @@ impl Cache {
         self.forget(&all);
     }
 
-    fn invalidate(&mut self, start: u64, end: u64) {
+    /// The application bytes in `start..end` have changed or gone: forgets what was made from them.
+    pub(crate) fn invalidate(&mut self, start: u64, end: u64) {
         let mut stale = Vec::new();
         if pages(start, end).size_hint().0 > self.by_page.len() {
             let blocks = &self.space().blocks;
@@ -292,13 +298,6 @@ impl Cache {
     /// The space and number of the block with code at this address.
     fn block_at(&self, code: u64) -> Option<(usize, usize)> {
         self.spaces.iter().enumerate().find_map(|(space, it)| it.block_at(code).map(|number| (space, number)))
-    }
-}
-
-/// The application bytes in `start..end` have changed or gone: forgets what was made from them.
-pub(crate) fn invalidate(start: u64, end: u64) {
-    if CACHE.get().is_some() {
-        lock().invalidate(start, end);
     }
 }
 

@@ -5,8 +5,8 @@
 //! - a space is emptied only when no thread is inside: each thread tells in its context ([`Context::inside`]) the generation whose code it runs. That
 //!   includes helpers, which go on in the middle of a block;
 //! - at the turn of a generation everything that leads from block to block is cut: links go to the dispatcher, look-up tables are emptied, and the next
-//!   generation has others. So a thread
-//!   is out at the latest after the two blocks that it is in and about to enter. New links and entries are made only within the present generation.
+//!   generation has others. So a thread is out at the latest after the two blocks that it is in and about to enter. New links and entries are made only
+//!   within the present generation.
 //!
 //! A thread that finds the cache full while others are still in the other space waits for them without the lock, which they need in order
 //! to leave.

@@ -82,7 +82,7 @@ pub fn map(hint: u64, length: u64, protection: i32, flags: i32, descriptor: RawF
     let access = Protection::from_bits(protection);
     let request = Request { length, protection: access, flags, descriptor: (!anonymous).then_some(descriptor) };
 
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let mut state = state();
     let start = choose(&mut state, hint, &request)?;
     if !state.within_limit(length) {
@@ -124,7 +124,7 @@ fn choose(state: &mut State, hint: u64, request: &Request) -> Result<u64, i32> {
 /// Maps the main thread's stack of `length` bytes (whole pages) and returns its range.
 pub(crate) fn map_stack(length: u64, protection: Protection) -> Result<Range<u64>, i32> {
     let range = place::STACK_TOP - length..place::STACK_TOP;
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let mut state = state();
     host::map_anonymous(range.clone(), protection.host_bits())?;
     let outcome = state.replace(Mapping::private(range.clone(), protection, Kind::Stack), &mut aftermath);
@@ -141,7 +141,7 @@ pub fn unmap(start: u64, length: u64) -> Result<(), i32> {
     if range.is_empty() {
         return Err(libc::EINVAL);
     }
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     state().release(range, &mut aftermath)
 }
 
@@ -154,7 +154,7 @@ pub fn protect(start: u64, length: u64, protection: i32) -> Result<(), i32> {
     if range.is_empty() {
         return Ok(());
     }
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let access = Protection::from_bits(protection);
     {
         let mut state = state();
@@ -199,7 +199,7 @@ pub fn remap(start: u64, old_length: u64, new_length: u64, flags: i32, target: u
     if flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | DONTUNMAP) != 0 || (fixed || keep) && !may_move {
         return Err(libc::EINVAL);
     }
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let mut state = state();
     let mapping = state.map.at(start).cloned().ok_or(libc::EFAULT)?;
     state.release_guards(old.clone(), &mut aftermath);
@@ -290,7 +290,7 @@ pub fn advise(start: u64, length: u64, advice: i32) -> Result<(), i32> {
         && matches!(outcome, Ok(()) | Err(libc::ENOMEM))
     {
         super::clear_shadow(range.start, range.end - range.start);
-        let mut aftermath = Aftermath::default();
+        let mut aftermath = Aftermath::new();
         aftermath.changed = state().map.overlapping(range).cloned().collect();
     }
     outcome
@@ -303,7 +303,7 @@ pub fn set_break_start(start: u64) {
 
 /// `brk`: returns the new end of the heap, or the old one if it cannot be moved there.
 pub fn change_break(wanted: u64) -> u64 {
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let mut state = state();
     let heap = state.heap.clone();
     if wanted < heap.start || wanted > place::HEAP.end {
@@ -352,7 +352,7 @@ pub fn attach_segment(identifier: i32, address: u64, flags: i32) -> Result<u64, 
         bits |= libc::PROT_WRITE;
     }
     let access = Protection::from_bits(bits);
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let mut state = state();
     let start = if address == 0 {
         let request = Request { length, protection: access, flags: 0, descriptor: None };
@@ -380,7 +380,7 @@ pub fn attach_segment(identifier: i32, address: u64, flags: i32) -> Result<u64, 
 /// # Errors
 /// As the call's.
 pub fn detach_segment(address: u64) -> Result<(), i32> {
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let mut state = state();
     let parts: Vec<Range<u64>> = state
         .map

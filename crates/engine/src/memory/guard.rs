@@ -163,7 +163,7 @@ fn place_in_object(mapping: &Mapping, address: u64) -> u64 {
 /// To be called when a write to `address` by the instruction at `writer` has faulted: whether it can be tried again, because a guard or nothing of
 /// the application's own was in its way.
 pub(crate) fn release_for_write(address: u64, writer: u64) -> bool {
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     let mut state = state();
     for code in state.release_pages(&(address..address + 1), &mut aftermath) {
         state.guards.count_release(code, writer);
@@ -174,7 +174,7 @@ pub(crate) fn release_for_write(address: u64, writer: u64) -> bool {
 
 /// Releases the guards in `range`, for a write by the engine or the kernel. Returns whether there were any.
 pub(crate) fn release(range: Range<u64>) -> bool {
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = Aftermath::new();
     !state().release_pages(&range, &mut aftermath).is_empty()
 }
 

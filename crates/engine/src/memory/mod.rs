@@ -238,10 +238,12 @@ fn file_origin(descriptor: RawFd) -> Option<Arc<FileOrigin>> {
     Some(Arc::new(FileOrigin { path: path.into_boxed_path(), device: status.st_dev, inode: status.st_ino }))
 }
 
-/// Side effects of a change that have to wait until the lock is released: they take place when this is dropped, so it must be
-/// declared before the lock is taken.
-#[derive(Default)]
+/// Side effects of a change. They take place when this is dropped; it must be declared before the lock of the memory is taken.
+///
+/// The code cache is locked meanwhile: nobody translates or looks for code between a change and its effects. Otherwise a thread could map and run new
+/// code where another one has just unmapped some, and meet the old translation.
 struct Aftermath {
+    cache: Option<crate::cache::Locked>,
     /// Parts that are gone or not as they were before.
     gone: Vec<Mapping>,
     /// Parts that are still there with another protection.
@@ -252,20 +254,36 @@ struct Aftermath {
     stale: Vec<Range<u64>>,
 }
 
+impl Aftermath {
+    fn new() -> Aftermath {
+        Aftermath {
+            cache: crate::cache::lock_if_made(),
+            gone: Vec::new(),
+            changed: Vec::new(),
+            appeared: Vec::new(),
+            stale: Vec::new(),
+        }
+    }
+}
+
 impl Drop for Aftermath {
     /// Tells the code cache and the symbol hooks.
     fn drop(&mut self) {
-        for mapping in self.gone.iter().chain(&self.changed).filter(|mapping| mapping.protection.execute) {
-            crate::cache::invalidate(mapping.start, mapping.end);
-        }
-        for range in &self.stale {
-            crate::cache::invalidate(range.start, range.end);
+        if let Some(cache) = &mut self.cache {
+            for mapping in self.gone.iter().chain(&self.changed).filter(|mapping| mapping.protection.execute) {
+                cache.invalidate(mapping.start, mapping.end);
+            }
+            for range in &self.stale {
+                cache.invalidate(range.start, range.end);
+            }
         }
         for mapping in self.gone.iter().filter(|mapping| mapping.protection.execute) {
             if matches!(mapping.kind, Kind::File { .. }) {
                 crate::hooks::unmapped(mapping.start, mapping.end);
             }
         }
+        // Reading a file's symbols takes time, and until this thread goes on nobody knows of the mapping.
+        drop(self.cache.take());
         for mapping in &self.appeared {
             if let Kind::File { origin, offset } = &mapping.kind {
                 let path: &Path = &origin.path;

@@ -1,5 +1,6 @@
 //! What the application wants done about each signal, and what the host is told.
 
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::syscall::raw::{result, syscall};
@@ -80,24 +81,56 @@ pub fn default_action(signal: i32) -> DefaultAction {
     }
 }
 
-static ACTIONS: Mutex<[Action; SIGNALS as usize]> =
+/// The actions for all signals.
+pub(crate) type Table = [Action; SIGNALS as usize];
+
+static ACTIONS: Mutex<Table> =
     Mutex::new([Action { handler: DEFAULT, flags: 0, restorer: 0, mask: 0 }; SIGNALS as usize]);
 
-/// Signal handlers never take this lock.
-pub(crate) fn table() -> MutexGuard<'static, [Action; SIGNALS as usize]> {
+thread_local! {
+    /// The actions of a child that runs in its parent's memory, in place of the waiting thread. Changes in it are none of the process's, whose
+    /// other threads go on.
+    static OWN: Cell<Option<Box<Table>>> = const { Cell::new(None) };
+}
+
+/// Locks the actions of the process. Signal handlers never take this lock.
+pub(crate) fn table() -> MutexGuard<'static, Table> {
     ACTIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `action` with the actions that are in effect for the calling thread.
+fn with_table<T>(action: impl FnOnce(&mut Table) -> T) -> T {
+    match OWN.take() {
+        None => action(&mut table()),
+        Some(mut own) => {
+            let value = action(&mut own);
+            OWN.set(Some(own));
+            value
+        }
+    }
+}
+
+/// A copy of the actions in effect, for a child that will run in place of the calling thread.
+pub(crate) fn copy() -> Box<Table> {
+    with_table(|table| Box::new(*table))
+}
+
+/// From now on these actions are in effect for the calling thread; `None` for those of the process. Returns the ones before.
+pub(crate) fn replace_own(actions: Option<Box<Table>>) -> Option<Box<Table>> {
+    OWN.replace(actions)
 }
 
 /// The present action for a signal.
 pub fn action(signal: i32) -> Action {
-    table()[(signal - 1) as usize]
+    with_table(|table| table[(signal - 1) as usize])
 }
 
 /// Sets the action for a signal and tells the host. Returns the previous one.
 pub fn set_action(signal: i32, new: Action) -> Result<Action, i32> {
-    let mut table = table();
-    tell_host(signal, &new)?;
-    Ok(std::mem::replace(&mut table[(signal - 1) as usize], new))
+    with_table(|table| {
+        tell_host(signal, &new)?;
+        Ok(std::mem::replace(&mut table[(signal - 1) as usize], new))
+    })
 }
 
 /// Takes over what the process was started with, without a change in the host's view of ignored signals.

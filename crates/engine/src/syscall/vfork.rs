@@ -32,12 +32,15 @@ struct Saved {
     clear_child_tid: u64,
     robust_list: (u64, u64),
     borrows_memory: bool,
-    actions: [action::Action; action::SIGNALS as usize],
+    /// See [`action::replace_own`].
+    own_actions: Option<Box<action::Table>>,
 }
 
 impl Saved {
+    /// Puts aside what the child will change, and gives the child its own signal actions.
     fn new(context: &Context) -> Box<Saved> {
         let state = thread::state(context);
+        let own_actions = action::replace_own(Some(action::copy()));
         Box::new(Saved {
             gpr: context.gpr,
             rip: context.rip,
@@ -53,11 +56,11 @@ impl Saved {
             clear_child_tid: state.clear_child_tid.get(),
             robust_list: state.robust_list.get(),
             borrows_memory: state.borrows_memory.get(),
-            actions: *action::table(),
+            own_actions,
         })
     }
 
-    fn restore(&self, context: &mut Context) {
+    fn restore(self, context: &mut Context) {
         context.gpr = self.gpr;
         context.rip = self.rip;
         context.rflags = self.rflags;
@@ -75,7 +78,7 @@ impl Saved {
         state.clear_child_tid.set(self.clear_child_tid);
         state.robust_list.set(self.robust_list);
         state.borrows_memory.set(self.borrows_memory);
-        *action::table() = self.actions;
+        drop(action::replace_own(self.own_actions));
     }
 }
 
