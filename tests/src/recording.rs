@@ -110,17 +110,41 @@ pub fn forward_mode<Argument: AsRef<OsStr>>(
     input_dots: &[f64],
     limit: Duration,
 ) -> Result<(Finished, Vec<f64>)> {
+    let (finished, outputs) = in_directions(directory, program, arguments, &[input_dots.to_vec()], limit)?;
+    Ok((finished, outputs.into_iter().flatten().collect()))
+}
+
+/// Runs `program` in forward mode in several directions at once; `input_dots` has for each of them a dot value for each declared input. Returns how it
+/// ended and for each output its dot values in all directions.
+///
+/// # Errors
+/// If the tool cannot be started, is not done after `limit`, or leaves no well-formed result.
+pub fn in_directions<Argument: AsRef<OsStr>>(
+    directory: &Path,
+    program: &Path,
+    arguments: &[Argument],
+    input_dots: &[Vec<f64>],
+    limit: Duration,
+) -> Result<(Finished, Vec<Vec<f64>>)> {
     let scratch = crate::compiler::scratch("forward")?;
     let (seeds, results) = (scratch.path().join("seeds"), scratch.path().join("results"));
-    write_numbers(&seeds, input_dots)?;
+    let mut text = String::new();
+    for input in 0..input_dots.first().map_or(0, Vec::len) {
+        let dots: Vec<String> = input_dots.iter().map(|dots| format!("{:e}", dots[input])).collect();
+        writeln!(text, "{}", dots.join(" ")).context("cannot format a number")?;
+    }
+    std::fs::write(&seeds, text).with_context(|| format!("cannot write {}", seeds.display()))?;
     let mut command = tool(directory);
-    command.args(["--quiet", "forward", "--seeds"]).arg(&seeds).arg("--results").arg(&results);
+    command.args(["--quiet", "forward", "--directions", &input_dots.len().to_string()]);
+    command.arg("--seeds").arg(&seeds).arg("--results").arg(&results);
     command.arg("--").arg(program).args(arguments);
     let finished = process::run_with(&mut command, &[], limit)?;
     let declared = std::fs::read_to_string(&results).with_context(|| format!("no results: {finished}"))?;
     let outputs = declared.lines().filter_map(|line| line.strip_prefix("output "));
-    let dots = outputs.map(|line| line.split(' ').nth(1).and_then(|dot| dot.parse().ok()));
-    Ok((finished, dots.collect::<Option<_>>().context("malformed results")?))
+    let dots = |line: &str| -> Option<Vec<f64>> { line.split(' ').skip(1).map(|dot| dot.parse().ok()).collect() };
+    let dots: Option<Vec<_>> = outputs.map(dots).collect();
+    let dots = dots.filter(|dots| dots.iter().all(|dots| dots.len() == input_dots.len()));
+    Ok((finished, dots.context("malformed results")?))
 }
 
 /// The `derivgrind` command in a fixed environment, started in `directory`.

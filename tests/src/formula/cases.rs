@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 
 use super::Formula;
-use super::combination::{Combination, Derivatives};
+use super::combination::{Combination, Derivatives, InDirections};
 use crate::numbers::{close, dot, magnitude};
 use crate::suite::{Outcome, Suite, fail};
 use crate::{full, process, recording};
@@ -18,9 +18,11 @@ const STEP: f64 = 1.0 / 1024.0;
 /// Adds the cases of a combination: derivatives of a recording in both directions, and in forward mode.
 pub fn compare(suite: &mut Suite, combination: &Arc<Combination>) {
     for (index, formula) in combination.formulas.iter().enumerate() {
-        let (recorded, forward) = (Arc::clone(combination), Arc::clone(combination));
+        let [recorded, forward, several] = [(); 3].map(|()| Arc::clone(combination));
         suite.case(format!("{}/{}", combination.name(), formula.name), move || derivatives(&recorded, index));
         suite.case(format!("forward/{}/{}", combination.name(), formula.name), move || forward_mode(&forward, index));
+        let name = format!("directions/{}/{}", combination.name(), formula.name);
+        suite.case(name, move || several_directions(&several, index));
     }
 }
 
@@ -42,7 +44,8 @@ pub fn check_table(suite: &mut Suite, combination: &Arc<Combination>, prefix: &s
 fn forward_mode(combination: &Combination, index: usize) -> Outcome {
     let built = combination.built()?;
     let formula = &combination.formulas[index];
-    let (line, dot_value) = combination.in_forward_mode(built, index)?;
+    let InDirections { line, dots } = combination.in_forward_mode(built, index)?;
+    let dot_value = dots[0].1;
     if !combination.same_output(&line, &built.output[index]) {
         return fail(format!("printed {line:?}, natively {:?}", built.output[index]));
     }
@@ -58,6 +61,30 @@ fn forward_mode(combination: &Combination, index: usize) -> Outcome {
             "the output's dot value is {dot_value:e}, in a forward sweep over the tape {:e}",
             recorded.dot
         ));
+    }
+    Ok(())
+}
+
+/// The case of several directions in one run: in each the dot value is that of the table, and in the first one that of a run with one direction.
+fn several_directions(combination: &Combination, index: usize) -> Outcome {
+    let built = combination.built()?;
+    let formula = &combination.formulas[index];
+    let InDirections { line, dots } = combination.in_several_directions(built, index)?;
+    if !combination.same_output(&line, &built.output[index]) {
+        return fail(format!("printed {line:?}, natively {:?}", built.output[index]));
+    }
+    let gradient = (formula.gradient)(formula.inputs);
+    for (direction, (input_dots, dot_value)) in dots.iter().enumerate() {
+        let scale = magnitude(&gradient) * magnitude(input_dots);
+        let expected = dot(&gradient, input_dots);
+        if !close(*dot_value, expected, scale, combination.tolerance(formula)) {
+            return fail(format!("in direction {direction} the dot value is {dot_value:e}, expected {expected:e}"));
+        }
+    }
+    // If all formulas together do not run in one of the two ways, they have other input dots there.
+    let alone = combination.in_forward_mode(built, index)?.dots.swap_remove(0);
+    if alone.0 == dots[0].0 && alone.1 != dots[0].1 {
+        return fail(format!("in the first direction the dot value is {:e}, alone {:e}", dots[0].1, alone.1));
     }
     Ok(())
 }

@@ -19,6 +19,9 @@ const FLOAT_TOLERANCE: f64 = 1e-5;
 const DOUBLE_SWEEP_TOLERANCE: f64 = 1e-14;
 /// In forward mode the dot values of binary32 variables are binary32 numbers.
 const FLOAT_SWEEP_TOLERANCE: f64 = 2e-6;
+/// Directions of the run with several of them: seven are computed as four, two and one.
+pub const DIRECTIONS: usize = 7;
+
 /// The languages of the tables.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Language {
@@ -121,7 +124,8 @@ pub struct Combination {
     title: Option<&'static str>,
     built: OnceLock<Result<Built, Failure>>,
     together: OnceLock<Result<Vec<Derivatives>, String>>,
-    forward: OnceLock<Result<Vec<(String, f64)>, String>>,
+    forward: OnceLock<Result<Vec<InDirections>, String>>,
+    several: OnceLock<Result<Vec<InDirections>, String>>,
 }
 
 /// Whether the processor has what `x86-64-v4` stands for.
@@ -170,6 +174,15 @@ pub struct Derivatives {
     pub dot: f64,
 }
 
+/// What came of one formula in forward mode.
+#[derive(Clone)]
+pub struct InDirections {
+    /// The line that the program printed.
+    pub line: String,
+    /// Dot values of its inputs and of its output, for each direction.
+    pub dots: Vec<(Vec<f64>, f64)>,
+}
+
 impl Combination {
     /// A way to build formulas, with a compiler and options for optimisation.
     pub fn new(
@@ -195,6 +208,7 @@ impl Combination {
             built: OnceLock::new(),
             together: OnceLock::new(),
             forward: OnceLock::new(),
+            several: OnceLock::new(),
         })
     }
 
@@ -226,6 +240,7 @@ impl Combination {
             built: OnceLock::new(),
             together: OnceLock::new(),
             forward: OnceLock::new(),
+            several: OnceLock::new(),
         })
     }
 
@@ -300,35 +315,64 @@ impl Combination {
         }
     }
 
-    /// What one formula prints in forward mode and its output's dot value, for the input dots of the recording.
-    pub fn in_forward_mode(&self, built: &Built, index: usize) -> Result<(String, f64)> {
-        let together = self
-            .forward
-            .get_or_init(|| self.run_forward(built, &self.formulas, &[]).map_err(|error| format!("{error:#}")));
+    /// One formula in forward mode, in the direction of the recording.
+    pub fn in_forward_mode(&self, built: &Built, index: usize) -> Result<InDirections> {
+        self.in_directions(&self.forward, built, index, 1)
+    }
+
+    /// One formula in [`DIRECTIONS`] directions at once, of which the first one is that of the recording.
+    pub fn in_several_directions(&self, built: &Built, index: usize) -> Result<InDirections> {
+        self.in_directions(&self.several, built, index, DIRECTIONS)
+    }
+
+    /// Runs all formulas together in forward mode, or if that fails, one by itself.
+    fn in_directions(
+        &self,
+        together: &OnceLock<Result<Vec<InDirections>, String>>,
+        built: &Built,
+        index: usize,
+        directions: usize,
+    ) -> Result<InDirections> {
+        let run = |formulas: &[Formula], arguments: &[&str]| self.run_forward(built, formulas, arguments, directions);
+        let together = together.get_or_init(|| run(&self.formulas, &[]).map_err(|error| format!("{error:#}")));
         if let Ok(all) = together {
             return Ok(all[index].clone());
         }
         let formula = &self.formulas[index];
-        let alone = self.run_forward(built, std::slice::from_ref(formula), &[formula.name])?;
+        let alone = run(std::slice::from_ref(formula), &[formula.name])?;
         alone.into_iter().next().context("no formula was run")
     }
 
-    /// Runs the program in forward mode, with the input dots that a recording of `formulas` is evaluated with.
-    fn run_forward(&self, built: &Built, formulas: &[Formula], arguments: &[&str]) -> Result<Vec<(String, f64)>> {
+    /// Runs the program in forward mode. The first direction's input dots are those that a recording of `formulas` is evaluated with.
+    fn run_forward(
+        &self,
+        built: &Built,
+        formulas: &[Formula],
+        arguments: &[&str],
+        directions: usize,
+    ) -> Result<Vec<InDirections>> {
         let directory = built.scratch.path();
-        let dots = input_dots(formulas);
-        let (finished, dots) =
-            recording::forward_mode(directory, &built.program, arguments, &dots, process::TIME_LIMIT)?;
+        let dots: Vec<_> = (0..directions).map(|direction| input_dots(formulas, direction)).collect();
+        let (finished, outputs) =
+            recording::in_directions(directory, &built.program, arguments, &dots, process::TIME_LIMIT)?;
         let finished = finished.successful("under derivgrind forward")?;
         let lines: Vec<String> = finished.text().lines().map(str::to_owned).collect();
         ensure!(
-            (lines.len(), dots.len()) == (formulas.len(), formulas.len()),
-            "{} lines and {} dot values instead of {}: {finished}",
+            (lines.len(), outputs.len()) == (formulas.len(), formulas.len()),
+            "{} lines and {} outputs instead of {}: {finished}",
             lines.len(),
-            dots.len(),
+            outputs.len(),
             formulas.len()
         );
-        Ok(lines.into_iter().zip(dots).collect())
+        let mut first = 0;
+        let mut all = Vec::new();
+        for ((formula, line), output) in formulas.iter().zip(lines).zip(outputs) {
+            let range = first..first + formula.inputs.len();
+            first = range.end;
+            let dots = dots.iter().map(|dots| dots[range.clone()].to_vec()).zip(output).collect();
+            all.push(InDirections { line, dots });
+        }
+        Ok(all)
     }
 
     /// Derivatives of one formula from a recording of its own.
@@ -362,7 +406,7 @@ impl Combination {
         );
         let weights: Vec<f64> = (0..formulas.len()).map(|index| 1.0 + index as f64 / 8.0).collect();
         let bars = recording.reverse(&weights)?;
-        let dots = input_dots(formulas);
+        let dots = input_dots(formulas, 0);
         let output_dots = recording.forward(&dots)?;
         ensure!(bars.len() == inputs, "{} input bars instead of {inputs}", bars.len());
         ensure!(output_dots.len() == formulas.len(), "{} output dots instead of {}", output_dots.len(), formulas.len());
@@ -383,10 +427,11 @@ impl Combination {
     }
 }
 
-/// A dot value for each input, the same in each run.
-fn input_dots(formulas: &[Formula]) -> Vec<f64> {
+/// A dot value for each input in a direction, the same in each run. In every other direction every other one is zero.
+fn input_dots(formulas: &[Formula], direction: usize) -> Vec<f64> {
     let inputs: usize = formulas.iter().map(|formula| formula.inputs.len()).sum();
-    let mut generator = SplitMix64(1);
+    let mut generator = SplitMix64(1 + direction as u64);
     // Numbers of few bits: where a formula in binary64 computes in binary32 for a while, dot values do so, too, and are not rounded.
-    (0..inputs).map(|_| (64.0 * generator.number()).round() / 64.0 + 1.0 / 64.0).collect()
+    let mut number = || (64.0 * generator.number()).round() / 64.0 + 1.0 / 64.0;
+    (0..inputs).map(|input| if direction % 2 == 1 && input % 2 == 1 { 0.0 } else { number() }).collect()
 }

@@ -4,6 +4,8 @@
 //! passive. Dot values are computed by vector instructions next to the program's own, with its rounding mode.
 
 mod bits;
+mod bundle;
+mod codes;
 mod constants;
 mod math;
 mod real;
@@ -21,14 +23,16 @@ use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
 use crate::instrument::{
-    ACTIVE, Instrument, MOST_LAYERS, Mode, Reporting, Request, Restoring, SUSPENDED, Thread, X87Call, X87Move, layers,
+    ACTIVE, Instrument, MOST_LAYERS, Mode, Reporting, Request, Restoring, SUSPENDED, Thread, X87Call, X87Move,
 };
 use crate::ir::{BitOperation, Effect, Format, Place, Span};
 use crate::shadow;
+use bundle::Bundle;
+use codes::Width;
 use constants::Constants;
 use real::Group;
 use registers::Registers;
-use vector::{Vector, Width};
+use vector::Vector;
 
 /// How a program is run in forward mode.
 #[derive(Debug)]
@@ -69,7 +73,7 @@ pub fn tool(settings: Settings) -> Box<dyn Tool> {
 }
 
 impl Mode for DotValues {
-    const SCRATCH: Scratch = Scratch { general: 4, vector: vector::Scratch::COUNT };
+    const SCRATCH: Scratch = Scratch { general: 4, vector: vector::Scratch::COUNT + 1 };
     const ARITHMETIC_GENERAL: usize = 0;
     const COPY_BYTES: u16 = 32;
     /// Dot values have ten bytes.
@@ -86,10 +90,13 @@ impl Mode for DotValues {
 
     fn vectors_needed(steps: &[Step]) -> usize {
         match steps[0].operation.effect {
-            Effect::Copy { target, source, bytes } => usize::from(moves_in_vectors(target, source, bytes)),
+            Effect::Copy { target, source, bytes } if !moves_in_vectors(target, source, bytes) => 0,
+            Effect::Copy { .. } => vector::Scratch::with_roles(1),
             // A masked store takes the mask and what is there.
-            _ => Group::first(steps)
-                .map_or(if steps[0].operation.mask.is_some() { 3 } else { 1 }, |group| group.vectors_needed()),
+            _ => Group::first(steps).map_or_else(
+                || vector::Scratch::with_roles(if steps[0].operation.mask.is_some() { 3 } else { 1 }),
+                |group| group.vectors_needed(),
+            ),
         }
     }
 
@@ -99,8 +106,8 @@ impl Mode for DotValues {
             return group.count;
         }
         if let Effect::Convert { to, target, source } = steps[0].operation.effect {
-            for layer in layers() {
-                let vector = Vector::new(emitter, registers, index, layer, to, Width::Scalar);
+            for direction in Bundle::singles() {
+                let vector = Vector::new(emitter, registers, index, direction, to, Width::Scalar);
                 vector.under(steps[0].operation.mask).convert(target, source);
             }
         }
@@ -133,8 +140,8 @@ impl Mode for DotValues {
                 Self::copy(emitter, index, target.advanced(offset), source.advanced(offset), half, registers)
             });
         }
-        for layer in layers() {
-            Vector::new(emitter, registers, index, layer, piece.0, piece.1).copy(target, source);
+        for bundle in Bundle::all(bytes) {
+            Vector::new(emitter, registers, index, bundle, piece.0, piece.1).copy(target, source);
         }
         true
     }

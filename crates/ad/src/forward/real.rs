@@ -13,9 +13,11 @@ use crate::ir::{Effect, Format, Mask, Place, RealOperation};
 use crate::rounding::concerns;
 use crate::shadow;
 
+use super::bundle::Bundle;
+use super::codes::{Op, Source, Width};
 use super::registers::Registers;
 use super::rounding;
-use super::vector::{Op, Scratch, Source, Vector, Width};
+use super::vector::{Scratch, Vector};
 use Scratch::{A, B, T, V};
 
 /// Lanes of one instruction that are computed together.
@@ -88,10 +90,10 @@ impl Group {
 
     /// Scratch vector registers that the group takes.
     pub fn vectors_needed(&self) -> usize {
-        match self.operation {
+        Scratch::with_roles(match self.operation {
             RealOperation::Negate | RealOperation::Copy if self.mask.is_none() => 2,
             _ => Scratch::COUNT,
-        }
+        })
     }
 
     /// Emits the group.
@@ -100,7 +102,7 @@ impl Group {
             rounding::emit_directions(emitter, registers, index, self);
             return;
         }
-        let mut vector = self.vector(emitter, registers, index, 0);
+        let mut vector = self.vector(emitter, registers, index, Bundle::single(0));
         let result = self.compute(&mut vector);
         if concerns(self.operation) {
             rounding::emit(&mut vector, index, self, result);
@@ -116,10 +118,17 @@ impl Group {
         index: usize,
         kept: Option<Source>,
     ) {
-        for layer in layers() {
-            let mut vector = self.vector(emitter, registers, index, layer);
+        // Under a mask each direction has its own code: masks are expanded for one.
+        let bundles = match self.mask {
+            Some(_) => Bundle::singles(),
+            None => Bundle::all(self.width.bytes(self.format)),
+        };
+        for bundle in bundles {
+            let mut vector = self.vector(emitter, registers, index, bundle);
             let result = self.compute(&mut vector);
             if let Some(kept) = kept {
+                vector.release(V);
+                let kept = vector.repeat(V, kept);
                 vector.update(Op::And, result, kept);
             }
             vector.store_result(self.target, result);
@@ -131,15 +140,15 @@ impl Group {
         self.rule()(self, vector)
     }
 
-    /// Vector code for the group in one direction.
+    /// Vector code for the group in some directions.
     pub fn vector<'e, 'a>(
         &self,
         emitter: &'e mut Emitter<'a>,
         registers: &'e mut Registers,
         index: usize,
-        layer: usize,
+        bundle: Bundle,
     ) -> Vector<'e, 'a> {
-        Vector::new(emitter, registers, index, layer, self.format, self.width).under(self.mask)
+        Vector::new(emitter, registers, index, bundle, self.format, self.width).under(self.mask)
     }
 
     /// The operation.
@@ -251,12 +260,9 @@ impl Group {
             let Some(dot) = dot else { continue };
             vector.load_dot(T, dot);
             let dot = vector.source(T);
-            vector.mask_of_nonzero(term, T);
-            let other = vector.value(other, V);
-            vector.update(Op::And, term, other);
+            vector.value_beside(term, other, T, V);
             vector.update(Op::Mul, term, dot);
             vector.release(T);
-            vector.release(V);
             terms.push(term);
         }
         let result = terms[0];
@@ -272,17 +278,19 @@ impl Group {
     fn quotient(&self, vector: &mut Vector<'_, '_>) -> Scratch {
         let b = self.second();
         if self.active_b().is_some() {
-            let numerator = vector.value(self.a, T);
-            let denominator = vector.value(b, V);
-            vector.op(Op::Div, T, numerator, denominator);
+            let quotient = vector.shared(|vector| {
+                let numerator = vector.value(self.a, T);
+                let denominator = vector.value(b, V);
+                vector.op(Op::Div, T, numerator, denominator);
+                vector.source(T)
+            });
+            vector.release(V);
+            vector.repeat(T, quotient);
             vector.load_dot(B, b);
-            vector.mask_of_nonzero(A, B);
-            let mask = vector.source(A);
-            vector.update(Op::And, T, mask);
+            vector.keep_beside(T, B, A);
             let dot = vector.source(B);
             vector.update(Op::Mul, T, dot);
             vector.release(B);
-            vector.release(V);
         }
         match self.active_a() {
             Some(a) => vector.load_dot(A, a),
@@ -293,26 +301,35 @@ impl Group {
             vector.update(Op::Sub, A, product);
             vector.release(T);
         }
-        let denominator = vector.value(b, V);
+        let denominator = vector.repeated_value(b, V);
         divide(vector, A, B, &[(V, denominator)]);
         A
     }
 
     /// `da / (2 sqrt(a))`
     fn square_root(&self, vector: &mut Vector<'_, '_>) -> Scratch {
-        let value = vector.value(self.a, V);
-        vector.sqrt(T, value);
-        let root = vector.source(T);
-        vector.update(Op::Add, T, root);
+        let root = self.twice_the_root(vector);
         vector.release(V);
         vector.load_dot(A, self.a);
         divide(vector, A, B, &[(T, root)]);
         A
     }
 
+    /// `2 sqrt(a)`, in `T`.
+    fn twice_the_root(&self, vector: &mut Vector<'_, '_>) -> Source {
+        let root = vector.shared(|vector| {
+            let value = vector.value(self.a, V);
+            vector.sqrt(T, value);
+            let root = vector.source(T);
+            vector.update(Op::Add, T, root);
+            root
+        });
+        vector.repeat(T, root)
+    }
+
     /// `-da / (a a)`, also where the square is out of range.
     fn reciprocal(&self, vector: &mut Vector<'_, '_>) -> Scratch {
-        let value = vector.value(self.a, V);
+        let value = vector.repeated_value(self.a, V);
         vector.load_dot(A, self.a);
         // The quotient by NaN of a masked lane is masked once more.
         divide(vector, A, B, &[(V, value), (V, value)]);
@@ -321,10 +338,8 @@ impl Group {
 
     /// `-da / (2 a sqrt(a))`
     fn reciprocal_square_root(&self, vector: &mut Vector<'_, '_>) -> Scratch {
-        let value = vector.value(self.a, V);
-        vector.sqrt(T, value);
-        let root = vector.source(T);
-        vector.update(Op::Add, T, root);
+        let root = self.twice_the_root(vector);
+        let value = vector.repeated_value(self.a, V);
         // In a register of its own: there are four.
         vector.zero(A);
         vector.load_dot(B, self.a);
@@ -337,18 +352,21 @@ impl Group {
 
     /// `a < b ? da : db`, or `a > b`: as x86 has it, the second operand if the two are equal or unordered.
     fn selection(&self, vector: &mut Vector<'_, '_>) -> Scratch {
-        let (a, b) = (vector.value(self.a, T), vector.value(self.second(), V));
-        if self.operation == RealOperation::Min {
-            vector.op(Op::Less, T, a, b);
-        } else {
-            // `b < a` into B, which neither of them is in.
-            vector.op(Op::Less, B, b, a);
-            let mask = vector.source(B);
-            vector.op(Op::Or, T, mask, mask);
-            vector.release(B);
-        }
+        let mask = vector.shared(|vector| {
+            let (a, b) = (vector.value(self.a, T), vector.value(self.second(), V));
+            if self.operation == RealOperation::Min {
+                vector.op(Op::Less, T, a, b);
+            } else {
+                // `b < a` into B, which neither of them is in.
+                vector.op(Op::Less, B, b, a);
+                let mask = vector.source(B);
+                vector.op(Op::Or, T, mask, mask);
+                vector.release(B);
+            }
+            vector.source(T)
+        });
         vector.release(V);
-        let mask = vector.source(T);
+        let mask = vector.repeat(T, mask);
         if let Some(a) = self.active_a() {
             vector.load_dot(A, a);
             vector.update(Op::And, A, mask);

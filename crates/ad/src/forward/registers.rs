@@ -7,6 +7,8 @@
 use crate::ir::Span;
 use crate::shadow::Range;
 
+use super::bundle::Bundle;
+
 /// The scratch vector registers of a block.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
@@ -14,12 +16,12 @@ pub(crate) struct Registers {
     clock: u32,
 }
 
-/// Bytes of the shadow register file of a direction.
+/// Bytes of the shadow register files of some directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The direction.
-    pub layer: usize,
-    /// Where in its shadow register file.
+    /// The directions.
+    pub bundle: Bundle,
+    /// Where in their shadow register files.
     pub range: Range,
 }
 
@@ -42,9 +44,10 @@ impl Registers {
     /// The register that holds a range, pinned.
     pub fn find(&mut self, wanted: Held) -> Option<usize> {
         let holds = |held: &Held| {
-            held.layer == wanted.layer
-                && held.range.offset == wanted.range.offset
-                && held.range.bytes >= wanted.range.bytes
+            let bytes = held.range.bytes;
+            // Pieces of several directions lie one directly after the other: a shorter piece is at the low end in the first of them only.
+            let contains = bytes == wanted.range.bytes || bytes > wanted.range.bytes && held.bundle.is_single();
+            held.bundle == wanted.bundle && held.range.offset == wanted.range.offset && contains
         };
         let found = self.slots.iter().position(|slot| slot.holds.iter().any(holds))?;
         self.pin(found);
@@ -109,16 +112,16 @@ impl Registers {
         }
     }
 
-    /// A range has been written in one direction.
+    /// A range has been written in some directions.
     pub fn overwritten_in(&mut self, written: Held) {
-        self.forget(written.range, |layer| layer == written.layer);
+        self.forget(written.range, |bundle| bundle.overlaps(written.bundle));
     }
 
-    fn forget(&mut self, written: Range, in_layer: impl Fn(usize) -> bool) {
+    fn forget(&mut self, written: Range, concerned: impl Fn(Bundle) -> bool) {
         let overlaps =
             |held: Range| held.offset < written.offset + written.bytes && written.offset < held.offset + held.bytes;
         for slot in &mut self.slots {
-            slot.holds.retain(|held| !(in_layer(held.layer) && overlaps(held.range)));
+            slot.holds.retain(|held| !(concerned(held.bundle) && overlaps(held.range)));
         }
     }
 }
@@ -129,7 +132,7 @@ mod tests {
     use crate::ir::Place;
 
     const fn range(offset: u16, bytes: u16) -> Held {
-        Held { layer: 0, range: Range { offset, bytes } }
+        Held { bundle: Bundle::single(0), range: Range { offset, bytes } }
     }
 
     #[test]
@@ -144,7 +147,7 @@ mod tests {
         assert_eq!(registers.find(range(128, 32)), None);
         assert!(registers.holds_less(Span::new(Place::Register(128), 32)));
         assert!(!registers.holds_less(Span::new(Place::Register(128), 16)));
-        registers.overwritten_in(Held { layer: 1, ..range(140, 4) });
+        registers.overwritten_in(Held { bundle: Bundle::single(1), ..range(140, 4) });
         assert_eq!(registers.find(range(128, 16)), Some(first), "another direction");
         registers.overwritten(Span::new(Place::Register(140), 4));
         assert_eq!(registers.find(range(128, 8)), None);

@@ -15,11 +15,13 @@ use crate::instrument::{Thread, WORDS, constant_address, layers, operand_address
 use crate::ir::{Format, Place, Span};
 use crate::rounding::{concerns, has_value, pattern};
 
+use super::bundle::Bundle;
+use super::codes::{Op, Source};
 use super::constants::{Constants, by_format, constant};
 use super::real::Group;
 use super::registers::Registers;
 use super::vector::Scratch::{T, V};
-use super::vector::{self, Op, Scratch, Source, Vector};
+use super::vector::{self, Scratch, Vector};
 
 /// What the helper knows about the group. These live as long as the process: cached code refers to them.
 struct Site {
@@ -43,7 +45,7 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
         emitter.call_helper_here(choose, site);
         // The helper leaves nothing in scratch registers: the result is computed once more, the others are loaded.
         let mut registers = Registers::default();
-        let mut vector = group.vector(emitter, &mut registers, index, 0);
+        let mut vector = group.vector(emitter, &mut registers, index, Bundle::single(0));
         let result = group.compute(&mut vector);
         vector.update(Op::And, result, kept());
         vector.move_into(number, result);
@@ -58,7 +60,7 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
 
 /// Emits a group for several directions. The operands' values are looked at once, before anything is computed.
 pub(super) fn emit_directions(emitter: &mut Emitter<'_>, registers: &mut Registers, index: usize, group: &Group) {
-    let mut vector = group.vector(emitter, registers, index, 0);
+    let mut vector = group.vector(emitter, registers, index, Bundle::single(0));
     let suspects = if concerns(group.operation()) { suspects(&mut vector, index, group) } else { None };
     let Some(suspects) = suspects else {
         group.emit_directions(emitter, registers, index, None);

@@ -1,51 +1,21 @@
 //! Vector code on scratch registers: one operation on all lanes of a group, with the processor's widest encoding.
 //!
-//! With AVX each instruction has three operands and may read memory that is not aligned. Without, a move comes first.
+//! With AVX each instruction has three operands and may read memory that is not aligned. Without, a move comes first. With AVX2 and AVX-512 one operation
+//! computes for several directions: see [`super::bundle`].
 
 use std::mem::offset_of;
 
 use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::instrument::{Shadow, elements, fetched, file, value_in_memory};
+use crate::instrument::{Shadow, elements, fetched, layers, value_in_memory};
 use crate::ir::{Format, Mask, Place, Span};
 use crate::shadow;
 
+use super::bundle::{Assembly, Bundle};
+use super::codes::{Codes, LOAD, Op, SQRT, STORE, Source, Width};
 use super::constants::{Constants, constant};
 use super::registers::{Held, Registers};
-
-/// How many lanes an instruction works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Width {
-    /// The lowest lane of a register.
-    Scalar,
-    /// 16 bytes.
-    Xmm,
-    /// 32 bytes.
-    Ymm,
-}
-
-/// What an instruction computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    And,
-    /// `!a & b`
-    AndNot,
-    Or,
-    Xor,
-    /// All ones where `a < b`; NaN raises an exception, as in the processor's minimum.
-    Less,
-    /// All ones where the bits of `a` are a larger integer than those of `b`. Scalars: in all lanes. With SSE4.2; 32 bytes with AVX2.
-    GreaterBits,
-    /// All ones where `a == b`.
-    Equals,
-    /// All ones where `a != b`, also for NaN.
-    Differs,
-}
 
 /// What scratch registers are used for in one operation. Which ones these are, [`Registers`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,79 +33,13 @@ pub(super) enum Scratch {
 impl Scratch {
     /// How many there are.
     pub const COUNT: usize = 4;
+    /// Scratch registers that operations take with so many roles. With several directions there is one more, in which dot values are put together.
+    pub fn with_roles(roles: usize) -> usize {
+        roles + usize::from(layers().len() > 1)
+    }
+
     /// All of them.
     const ALL: [Scratch; Scratch::COUNT] = [Scratch::A, Scratch::B, Scratch::T, Scratch::V];
-}
-
-/// The second operand of an instruction.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
-    Register(Register),
-    Memory(MemoryOperand),
-}
-
-/// Codes for scalar, 16-byte and 32-byte operands, for both formats: with AVX, and without (there is no 32-byte form then).
-struct Codes {
-    vex: [[Code; 3]; 2],
-    legacy: [[Code; 2]; 2],
-}
-
-macro_rules! codes {
-    ($vss:ident $vsd:ident, $vps:ident $vpd:ident, $yps:ident $ypd:ident; $ss:ident $sd:ident, $ps:ident $pd:ident) => {
-        Codes {
-            vex: [[Code::$vss, Code::$vps, Code::$yps], [Code::$vsd, Code::$vpd, Code::$ypd]],
-            legacy: [[Code::$ss, Code::$ps], [Code::$sd, Code::$pd]],
-        }
-    };
-    // Bitwise operations do not depend on the format.
-    ($xmm:ident, $ymm:ident; $legacy:ident) => {
-        Codes { vex: [[Code::$xmm, Code::$xmm, Code::$ymm]; 2], legacy: [[Code::$legacy, Code::$legacy]; 2] }
-    };
-}
-
-const ADD: Codes = codes!(VEX_Vaddss_xmm_xmm_xmmm32 VEX_Vaddsd_xmm_xmm_xmmm64, VEX_Vaddps_xmm_xmm_xmmm128 VEX_Vaddpd_xmm_xmm_xmmm128,
-    VEX_Vaddps_ymm_ymm_ymmm256 VEX_Vaddpd_ymm_ymm_ymmm256; Addss_xmm_xmmm32 Addsd_xmm_xmmm64, Addps_xmm_xmmm128 Addpd_xmm_xmmm128);
-const SUB: Codes = codes!(VEX_Vsubss_xmm_xmm_xmmm32 VEX_Vsubsd_xmm_xmm_xmmm64, VEX_Vsubps_xmm_xmm_xmmm128 VEX_Vsubpd_xmm_xmm_xmmm128,
-    VEX_Vsubps_ymm_ymm_ymmm256 VEX_Vsubpd_ymm_ymm_ymmm256; Subss_xmm_xmmm32 Subsd_xmm_xmmm64, Subps_xmm_xmmm128 Subpd_xmm_xmmm128);
-const MUL: Codes = codes!(VEX_Vmulss_xmm_xmm_xmmm32 VEX_Vmulsd_xmm_xmm_xmmm64, VEX_Vmulps_xmm_xmm_xmmm128 VEX_Vmulpd_xmm_xmm_xmmm128,
-    VEX_Vmulps_ymm_ymm_ymmm256 VEX_Vmulpd_ymm_ymm_ymmm256; Mulss_xmm_xmmm32 Mulsd_xmm_xmmm64, Mulps_xmm_xmmm128 Mulpd_xmm_xmmm128);
-const DIV: Codes = codes!(VEX_Vdivss_xmm_xmm_xmmm32 VEX_Vdivsd_xmm_xmm_xmmm64, VEX_Vdivps_xmm_xmm_xmmm128 VEX_Vdivpd_xmm_xmm_xmmm128,
-    VEX_Vdivps_ymm_ymm_ymmm256 VEX_Vdivpd_ymm_ymm_ymmm256; Divss_xmm_xmmm32 Divsd_xmm_xmmm64, Divps_xmm_xmmm128 Divpd_xmm_xmmm128);
-const SQRT: Codes = codes!(VEX_Vsqrtss_xmm_xmm_xmmm32 VEX_Vsqrtsd_xmm_xmm_xmmm64, VEX_Vsqrtps_xmm_xmmm128 VEX_Vsqrtpd_xmm_xmmm128,
-    VEX_Vsqrtps_ymm_ymmm256 VEX_Vsqrtpd_ymm_ymmm256; Sqrtss_xmm_xmmm32 Sqrtsd_xmm_xmmm64, Sqrtps_xmm_xmmm128 Sqrtpd_xmm_xmmm128);
-const COMPARE: Codes = codes!(VEX_Vcmpss_xmm_xmm_xmmm32_imm8 VEX_Vcmpsd_xmm_xmm_xmmm64_imm8,
-    VEX_Vcmpps_xmm_xmm_xmmm128_imm8 VEX_Vcmppd_xmm_xmm_xmmm128_imm8, VEX_Vcmpps_ymm_ymm_ymmm256_imm8 VEX_Vcmppd_ymm_ymm_ymmm256_imm8;
-    Cmpss_xmm_xmmm32_imm8 Cmpsd_xmm_xmmm64_imm8, Cmpps_xmm_xmmm128_imm8 Cmppd_xmm_xmmm128_imm8);
-const GREATER: Codes = codes!(VEX_Vpcmpgtd_xmm_xmm_xmmm128 VEX_Vpcmpgtq_xmm_xmm_xmmm128,
-    VEX_Vpcmpgtd_xmm_xmm_xmmm128 VEX_Vpcmpgtq_xmm_xmm_xmmm128, VEX_Vpcmpgtd_ymm_ymm_ymmm256 VEX_Vpcmpgtq_ymm_ymm_ymmm256;
-    Pcmpgtd_xmm_xmmm128 Pcmpgtq_xmm_xmmm128, Pcmpgtd_xmm_xmmm128 Pcmpgtq_xmm_xmmm128);
-const AND: Codes = codes!(VEX_Vandps_xmm_xmm_xmmm128, VEX_Vandps_ymm_ymm_ymmm256; Andps_xmm_xmmm128);
-const AND_NOT: Codes = codes!(VEX_Vandnps_xmm_xmm_xmmm128, VEX_Vandnps_ymm_ymm_ymmm256; Andnps_xmm_xmmm128);
-const OR: Codes = codes!(VEX_Vorps_xmm_xmm_xmmm128, VEX_Vorps_ymm_ymm_ymmm256; Orps_xmm_xmmm128);
-const XOR: Codes = codes!(VEX_Vxorps_xmm_xmm_xmmm128, VEX_Vxorps_ymm_ymm_ymmm256; Xorps_xmm_xmmm128);
-const LOAD: Codes = codes!(VEX_Vmovss_xmm_m32 VEX_Vmovsd_xmm_m64, VEX_Vmovups_xmm_xmmm128 VEX_Vmovups_xmm_xmmm128,
-    VEX_Vmovups_ymm_ymmm256 VEX_Vmovups_ymm_ymmm256; Movss_xmm_xmmm32 Movsd_xmm_xmmm64, Movups_xmm_xmmm128 Movups_xmm_xmmm128);
-const STORE: Codes = codes!(VEX_Vmovss_m32_xmm VEX_Vmovsd_m64_xmm, VEX_Vmovups_xmmm128_xmm VEX_Vmovups_xmmm128_xmm,
-    VEX_Vmovups_ymmm256_ymm VEX_Vmovups_ymmm256_ymm; Movss_xmmm32_xmm Movsd_xmmm64_xmm, Movups_xmmm128_xmm Movups_xmmm128_xmm);
-
-impl Op {
-    fn codes(self) -> (&'static Codes, Option<u32>) {
-        match self {
-            Op::Add => (&ADD, None),
-            Op::Sub => (&SUB, None),
-            Op::Mul => (&MUL, None),
-            Op::Div => (&DIV, None),
-            Op::And => (&AND, None),
-            Op::AndNot => (&AND_NOT, None),
-            Op::Or => (&OR, None),
-            Op::Xor => (&XOR, None),
-            // Predicates: Intel SDM volume 2, CMPPD.
-            Op::Equals => (&COMPARE, Some(0)),
-            Op::Less => (&COMPARE, Some(1)),
-            Op::GreaterBits => (&GREATER, None),
-            Op::Differs => (&COMPARE, Some(4)),
-        }
-    }
 }
 
 /// The register that has a role.
@@ -152,27 +56,61 @@ pub(super) struct Vector<'e, 'a> {
     registers: &'e mut Registers,
     roles: [Option<Assigned>; Scratch::COUNT],
     index: usize,
-    layer: usize,
+    bundle: Bundle,
     format: Format,
+    /// Of the lanes in one direction.
     width: Width,
+    /// Of what is computed now: in all directions of the bundle, or what they share.
+    extent: Width,
     mask: Option<Mask>,
     avx: bool,
 }
 
 impl<'e, 'a> Vector<'e, 'a> {
-    /// For lanes of instruction `index`, in one direction.
+    /// For lanes of instruction `index`, in the directions of a bundle.
     pub fn new(
         emitter: &'e mut Emitter<'a>,
         registers: &'e mut Registers,
         index: usize,
-        layer: usize,
+        bundle: Bundle,
         format: Format,
         width: Width,
     ) -> Vector<'e, 'a> {
-        registers.provide(emitter.scratch_vectors());
+        registers.provide(emitter.scratch_vectors().saturating_sub(Scratch::with_roles(0)));
         registers.unpin_all();
-        let roles = [None; Scratch::COUNT];
-        Vector { emitter, registers, roles, index, layer, format, width, mask: None, avx: registers::has_avx() }
+        let (roles, avx) = ([None; Scratch::COUNT], registers::has_avx());
+        let extent = if bundle.is_single() { width } else { bundle.width(width.bytes(format)) };
+        Vector { emitter, registers, roles, index, bundle, format, width, extent, mask: None, avx }
+    }
+
+    /// What is computed from operand values alone: once for all directions.
+    pub fn shared<T>(&mut self, compute: impl FnOnce(&mut Self) -> T) -> T {
+        let extent = std::mem::replace(&mut self.extent, self.width);
+        let result = compute(self);
+        self.extent = extent;
+        result
+    }
+
+    /// Puts a shared result, in `target`'s register or another one, beside each direction's dot values: in `target`.
+    pub fn repeat(&mut self, target: Scratch, shared: Source) -> Source {
+        if self.bundle.is_single() {
+            return shared;
+        }
+        self.own(target);
+        let assembly = self.assembly(target);
+        assembly.repeat(self.emitter, shared, self.bundle.layers().len());
+        self.source(target)
+    }
+
+    /// The register of a role as one of pieces of all directions.
+    fn assembly(&mut self, role: Scratch) -> Assembly {
+        let whole = self.register(role);
+        self.assembly_in(whole)
+    }
+
+    fn assembly_in(&self, whole: Register) -> Assembly {
+        let part = self.emitter.scratch_vector(self.emitter.scratch_vectors() - 1);
+        Assembly { whole, part, bytes: self.width.bytes(self.format) }
     }
 
     /// Results are stored where the mask says; it is that of the first lane.
@@ -234,16 +172,27 @@ impl<'e, 'a> Vector<'e, 'a> {
     }
 
     /// Loads what a register, by its number, holds of a shadow register file.
-    pub fn reload(&mut self, number: usize, Held { layer, range }: Held) {
+    pub fn reload(&mut self, number: usize, Held { bundle, range }: Held) {
         let (format, width) = match range.bytes {
             4 => (Format::Binary32, Width::Scalar),
             8 => (Format::Binary64, Width::Scalar),
             16 => (Format::Binary64, Width::Xmm),
             _ => (Format::Binary64, Width::Ymm),
         };
-        (self.format, self.width) = (format, width);
+        let extent = if bundle.is_single() { width } else { bundle.width(range.bytes) };
+        (self.format, self.width, self.extent, self.bundle) = (format, width, extent, bundle);
         let target = self.numbered(number);
-        self.move_to(target, Source::Memory(file(layer, range.offset)));
+        self.gather(target, Place::Register(range.offset));
+    }
+
+    /// Loads the dot values of the lanes from `place` on.
+    fn gather(&mut self, target: Register, place: Place) {
+        let shadows = self.shadows_of(place);
+        if self.bundle.is_single() {
+            self.move_to(target, Source::Memory(shadows[0]));
+        } else {
+            self.assembly_in(target).gather(self.emitter, &shadows);
+        }
     }
 
     /// The emitter.
@@ -260,30 +209,26 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     /// The bytes of the lanes from `place` on, if they are in the shadow register file.
     fn range(&self, place: Place) -> Option<Held> {
-        let bytes = match self.width {
-            Width::Scalar => self.format.bytes(),
-            Width::Xmm => 16,
-            Width::Ymm => 32,
-        };
-        Some(Held { layer: self.layer, range: Span::new(place, bytes).register()? })
+        let bytes = self.width.bytes(self.format);
+        Some(Held { bundle: self.bundle, range: Span::new(place, bytes).register()? })
     }
 
-    /// The shadow of a place.
-    fn shadow_of(&mut self, place: Place) -> MemoryOperand {
-        Shadow::of(self.emitter, self.index, place).in_layer(self.emitter, self.layer)
+    /// The shadow of a place in each direction.
+    fn shadows_of(&mut self, place: Place) -> Vec<MemoryOperand> {
+        let shadow = Shadow::of(self.emitter, self.index, place);
+        self.bundle.layers().map(|layer| shadow.in_layer(self.emitter, layer)).collect()
     }
 
     fn widened(&self, xmm: Register) -> Register {
-        if self.width == Width::Ymm { registers::ymm(xmm.number()) } else { xmm }
+        match self.extent {
+            Width::Scalar | Width::Xmm => xmm,
+            Width::Ymm => registers::ymm(xmm.number()),
+            Width::Zmm => registers::zmm(xmm.number()),
+        }
     }
 
     fn code(&self, codes: &Codes) -> Code {
-        let format = usize::from(self.format == Format::Binary64);
-        if self.avx {
-            codes.vex[format][self.width as usize]
-        } else {
-            codes.legacy[format][usize::from(self.width != Width::Scalar)]
-        }
+        codes.of(self.format, self.extent, self.avx)
     }
 
     /// `target = a op b`. Without AVX, `b` must not be `target` unless `a` is.
@@ -310,7 +255,7 @@ impl<'e, 'a> Vector<'e, 'a> {
     pub fn sqrt(&mut self, target: Scratch, a: Source) {
         let target = self.own(target);
         let code = self.code(&SQRT);
-        if self.avx && self.width == Width::Scalar {
+        if self.avx && self.extent == Width::Scalar {
             // The upper lanes come from another operand: from one that is ready.
             let upper = match a {
                 Source::Register(register) => register,
@@ -334,16 +279,68 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.op(Op::Xor, target, register, register);
     }
 
-    /// `target = all ones where of is not zero`
-    pub fn mask_of_nonzero(&mut self, target: Scratch, of: Scratch) {
-        let of = self.source(of);
-        self.op(Op::Differs, target, of, Source::Memory(zeros()));
-    }
-
     /// `target = all ones where of is zero`
     pub fn mask_of_zero(&mut self, target: Scratch, of: Scratch) {
         let of = self.source(of);
-        self.op(Op::Equals, target, of, Source::Memory(zeros()));
+        if self.extent != Width::Zmm {
+            self.op(Op::Equals, target, of, Source::Memory(zeros()));
+            return;
+        }
+        let mask = self.own(target);
+        self.ternary(mask, ALL_ONES);
+        self.zero_where_zero(mask, of);
+        self.ternary(mask, NOT);
+    }
+
+    /// `target = value where dot is not zero, else zero`; the value is that of the lanes from `place` on. `spare` has nothing afterwards.
+    pub fn value_beside(&mut self, target: Scratch, place: Place, dot: Scratch, spare: Scratch) {
+        let dot = self.source(dot);
+        if self.extent == Width::Zmm {
+            let value = self.repeated_value(place, target);
+            debug_assert!(matches!(value, Source::Register(_)));
+            let register = self.own(target);
+            self.zero_where_zero(register, dot);
+            return;
+        }
+        self.op(Op::Differs, target, dot, Source::Memory(zeros()));
+        let value = self.repeated_value(place, spare);
+        self.update(Op::And, target, value);
+        self.release(spare);
+    }
+
+    /// `target = target where dot is not zero, else zero`. `spare` has nothing afterwards.
+    pub fn keep_beside(&mut self, target: Scratch, dot: Scratch, spare: Scratch) {
+        let dot = self.source(dot);
+        if self.extent == Width::Zmm {
+            let register = self.own(target);
+            self.zero_where_zero(register, dot);
+            return;
+        }
+        self.op(Op::Differs, spare, dot, Source::Memory(zeros()));
+        let mask = self.source(spare);
+        self.update(Op::And, target, mask);
+        self.release(spare);
+    }
+
+    /// Makes those lanes of 64 bytes zero where others are: comparisons of so many leave their results in mask registers, which belong to the program.
+    fn zero_where_zero(&mut self, register: Register, others: Source) {
+        let Source::Register(others) = others else { return };
+        let code = match self.format {
+            Format::Binary32 => Code::EVEX_Vfixupimmps_zmm_k1z_zmm_zmmm512b32_imm8_sae,
+            Format::Binary64 => Code::EVEX_Vfixupimmpd_zmm_k1z_zmm_zmmm512b64_imm8_sae,
+        };
+        let table = constant(offset_of!(Constants, zero_becomes_zero), 0);
+        let instruction = Instruction::with4(code, register, others, table, 0);
+        let mut instruction = instruction.expect("vfixupimm takes registers, memory and a constant");
+        instruction.set_is_broadcast(true);
+        self.emitter.asm().push(&instruction);
+    }
+
+    /// A function of each bit of a register of 64 bytes: Intel SDM volume 2, VPTERNLOGD.
+    fn ternary(&mut self, register: Register, function: u32) {
+        let code = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
+        let instruction = Instruction::with4(code, register, register, register, function);
+        self.emitter.asm().push(&instruction.expect("vpternlogd takes registers and a constant"));
     }
 
     /// A scratch register as an operand.
@@ -356,7 +353,11 @@ impl<'e, 'a> Vector<'e, 'a> {
             Source::Register(register) if register == target => {}
             Source::Register(register) => {
                 let code = if self.avx { Code::VEX_Vmovaps_xmm_xmmm128 } else { Code::Movaps_xmm_xmmm128 };
-                let code = if self.width == Width::Ymm { Code::VEX_Vmovaps_ymm_ymmm256 } else { code };
+                let code = match self.extent {
+                    Width::Scalar | Width::Xmm => code,
+                    Width::Ymm => Code::VEX_Vmovaps_ymm_ymmm256,
+                    Width::Zmm => Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
+                };
                 self.push(code, &[Source::Register(target), Source::Register(register)], None);
             }
             Source::Memory(memory) => {
@@ -375,8 +376,7 @@ impl<'e, 'a> Vector<'e, 'a> {
             return;
         }
         let register = self.own(target);
-        let memory = self.shadow_of(place);
-        self.move_to(register, Source::Memory(memory));
+        self.gather(register, place);
         if let (Some(range), Some(assigned)) = (range, &mut self.roles[target as usize]) {
             self.registers.hold(assigned.number, range);
             assigned.borrowed = true;
@@ -388,7 +388,7 @@ impl<'e, 'a> Vector<'e, 'a> {
         let held = self.range(place).and_then(|range| self.registers.find(range));
         match held {
             Some(number) => Source::Register(self.numbered(number)),
-            None if self.avx => Source::Memory(self.shadow_of(place)),
+            None if self.avx && self.bundle.is_single() => Source::Memory(self.shadows_of(place)[0]),
             None => {
                 self.load_dot(spare, place);
                 self.source(spare)
@@ -419,10 +419,14 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     /// Stores dot values.
     pub fn store_dot(&mut self, place: Place, from: Scratch) {
-        let memory = self.shadow_of(place);
-        let register = self.source(from);
-        let code = self.code(&STORE);
-        self.push(code, &[Source::Memory(memory), register], None);
+        let shadows = self.shadows_of(place);
+        if self.bundle.is_single() {
+            let register = self.source(from);
+            let code = self.code(&STORE);
+            self.push(code, &[Source::Memory(shadows[0]), register], None);
+        } else {
+            self.assembly(from).scatter(self.emitter, &shadows);
+        }
         let range = self.range(place);
         if let (Some(range), Some(Assigned { number, .. })) = (range, self.roles[from as usize]) {
             self.registers.overwritten_in(range);
@@ -430,20 +434,34 @@ impl<'e, 'a> Vector<'e, 'a> {
         }
     }
 
-    /// The values of the lanes from `place` on, as the instruction sees them: in the register where they are, or in `spare`.
+    /// The values of the lanes from `place` on, as the instruction sees them: in the register where they are, or in `spare`. See [`Vector::shared`].
     pub fn value(&mut self, place: Place, spare: Scratch) -> Source {
-        match place {
-            Place::Memory { base, offset } => {
-                let memory = value_in_memory(self.emitter, self.index, base, offset);
+        debug_assert_eq!(self.extent, self.width, "values are the same in all directions");
+        match self.value_where_it_is(place, spare) {
+            Source::Memory(memory) => {
                 let register = self.own(spare);
                 self.move_to(register, Source::Memory(memory));
                 Source::Register(register)
             }
-            Place::Register(offset) if offset >= shadow::OPERAND => {
-                let register = self.own(spare);
-                self.move_to(register, Source::Memory(fetched(offset)));
-                Source::Register(register)
+            register @ Source::Register(_) => register,
+        }
+    }
+
+    /// The same beside the dot values of each direction.
+    pub fn repeated_value(&mut self, place: Place, spare: Scratch) -> Source {
+        if self.bundle.is_single() {
+            return self.value(place, spare);
+        }
+        let value = self.shared(|vector| vector.value_where_it_is(place, spare));
+        self.repeat(spare, value)
+    }
+
+    fn value_where_it_is(&mut self, place: Place, spare: Scratch) -> Source {
+        match place {
+            Place::Memory { base, offset } => {
+                Source::Memory(value_in_memory(self.emitter, self.index, base, offset))
             }
+            Place::Register(offset) if offset >= shadow::OPERAND => Source::Memory(fetched(offset)),
             Place::Register(offset) => {
                 let number = usize::from((offset - shadow::VECTOR) / shadow::VECTOR_BYTES);
                 Source::Register(self.lane(number, offset % shadow::VECTOR_BYTES, spare))
@@ -527,7 +545,7 @@ impl<'e, 'a> Vector<'e, 'a> {
         let bytes = match self.width {
             Width::Scalar => usize::from(self.format == Format::Binary64),
             Width::Xmm => 2,
-            Width::Ymm => 3,
+            Width::Ymm | Width::Zmm => 3,
         };
         let code = match (self.avx, self.width) {
             (true, Width::Ymm) => Code::VEX_Vptest_ymm_ymmm256,
@@ -543,7 +561,7 @@ impl<'e, 'a> Vector<'e, 'a> {
     pub fn convert(&mut self, target: Place, source: Place) {
         self.zero(Scratch::A);
         let register = self.own(Scratch::A);
-        let from = self.shadow_of(source);
+        let from = self.shadows_of(source)[0];
         let code = match (self.format, self.avx) {
             (Format::Binary64, true) => Code::VEX_Vcvtss2sd_xmm_xmm_xmmm32,
             (Format::Binary64, false) => Code::Cvtss2sd_xmm_xmmm32,
@@ -559,11 +577,15 @@ impl<'e, 'a> Vector<'e, 'a> {
 /// Loads what scratch registers, by their numbers, hold of shadow register files: behind a helper, which leaves nothing in them.
 pub(super) fn reload(emitter: &mut Emitter<'_>, held: Vec<(usize, Held)>) {
     let mut registers = Registers::default();
-    let mut vector = Vector::new(emitter, &mut registers, 0, 0, Format::Binary64, Width::Scalar);
+    let mut vector = Vector::new(emitter, &mut registers, 0, Bundle::single(0), Format::Binary64, Width::Scalar);
     for (number, held) in held {
         vector.reload(number, held);
     }
 }
+
+/// Functions of three bits.
+const ALL_ONES: u32 = 0xff;
+const NOT: u32 = 0x55;
 
 /// 32 bytes of zeros in the context, aligned.
 fn zeros() -> MemoryOperand {

@@ -33,7 +33,7 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
     let vectors = (0..steps.len()).map(|first| vectors_needed::<M>(&steps[first..])).max().unwrap_or(0);
     let arithmetic = steps.iter().filter(|step| matches!(step.operation.effect, Effect::Real { .. })).count();
     let spare = if arithmetic >= SEVERAL { M::SPARE_VECTORS } else { 0 };
-    let vectors = (vectors + spare).min(block.used().free_vector().count());
+    let vectors = (vectors + spare).min(block.used().free_vector().count()).min(Emitter::MOST_VECTORS);
     let generals = steps.iter().map(generals_needed::<M>).max().unwrap_or(0);
     emitter.reserve_with_layers(generals, vectors);
     let mut carried = M::Carried::default();

@@ -39,7 +39,7 @@ use crate::x87::ExtendedShadow;
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
 use intercepted::Intercepted;
-pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers};
+pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, layers};
 pub(crate) use losses::{lost_at, lost_count, lost_in_call, lost_in_compression, lost_in_pieces};
 pub(crate) use places::{Shadow, constant_address, load, reach_memory, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;

@@ -191,9 +191,13 @@ impl<'a> Emitter<'a> {
         address
     }
 
-    /// Reserves scratch registers for the whole block; they keep their values between instructions. As many are free as the
+    /// So many scratch vector registers can be reserved.
+    pub const MOST_VECTORS: usize = VECTOR_SLOTS;
+
+    /// Reserves scratch registers for the whole block, at most [`Emitter::MOST_VECTORS`] vector registers; they keep their values between instructions. As many are free as the
     /// tool has asked for in [`Tool::scratch`].
     pub fn reserve(&mut self, generals: usize, vectors: usize) {
+        assert!(vectors <= Self::MOST_VECTORS, "there are {VECTOR_SLOTS} places for their values");
         assert!(self.scratch_general.is_empty() && self.scratch_vector.is_empty(), "reserved once a block");
         self.scratch_general = self.block.used().free_general().take(generals).map(general).collect();
         self.scratch_vector = self.block.used().free_vector().take(vectors).map(|n| n as u8).collect();
