@@ -78,6 +78,18 @@ pub struct Range {
     pub bytes: u16,
 }
 
+impl Range {
+    /// Whether they have bytes in common.
+    pub fn overlaps(self, other: Range) -> bool {
+        self.offset < other.offset + other.bytes && other.offset < self.offset + self.bytes
+    }
+
+    /// Whether it has all bytes of the other one.
+    pub fn contains(self, other: Range) -> bool {
+        self.offset <= other.offset && other.offset + other.bytes <= self.offset + self.bytes
+    }
+}
+
 /// Where the shadow of a register lies, or `None` for a register that cannot carry real numbers (segment registers, flags, RIP ...).
 pub fn of_register(register: Register) -> Option<Range> {
     let number = register.full_register().number() as u16;

@@ -21,9 +21,12 @@ pub(crate) struct Bundle {
 }
 
 /// Highest number of directions in a bundle.
-const MOST: usize = 8;
+const MOST: usize = super::MOST_DIRECTIONS;
 
 impl Bundle {
+    /// All directions, whatever their number is.
+    pub(super) const EVERY: Bundle = Bundle { first: 0, count: MOST };
+
     /// A direction by itself.
     pub const fn single(layer: usize) -> Bundle {
         Bundle { first: layer, count: 1 }
@@ -59,6 +62,11 @@ impl Bundle {
     /// Whether a direction is in both.
     pub fn overlaps(self, other: Bundle) -> bool {
         self.first < other.layers().end && other.first < self.layers().end
+    }
+
+    /// Whether all directions of the other one are in it.
+    pub fn contains(self, other: Bundle) -> bool {
+        self.first <= other.first && other.layers().end <= self.layers().end
     }
 
     /// What a register has to hold for pieces of so many bytes, if there are several directions.

@@ -120,7 +120,8 @@ const GREATER: Codes = codes!(VEX_Vpcmpgtd_xmm_xmm_xmmm128 VEX_Vpcmpgtq_xmm_xmm_
     Pcmpgtd_xmm_xmmm128 Pcmpgtq_xmm_xmmm128, Pcmpgtd_xmm_xmmm128 Pcmpgtq_xmm_xmmm128);
 const AND: Codes = codes!(VEX_Vandps_xmm_xmm_xmmm128, VEX_Vandps_ymm_ymm_ymmm256, EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64; Andps_xmm_xmmm128);
 const AND_NOT: Codes = codes!(VEX_Vandnps_xmm_xmm_xmmm128, VEX_Vandnps_ymm_ymm_ymmm256, EVEX_Vpandnq_zmm_k1z_zmm_zmmm512b64; Andnps_xmm_xmmm128);
-const OR: Codes = codes!(VEX_Vorps_xmm_xmm_xmmm128, VEX_Vorps_ymm_ymm_ymmm256, EVEX_Vporq_zmm_k1z_zmm_zmmm512b64; Orps_xmm_xmmm128);
+const OR: Codes =
+    codes!(VEX_Vorps_xmm_xmm_xmmm128, VEX_Vorps_ymm_ymm_ymmm256, EVEX_Vporq_zmm_k1z_zmm_zmmm512b64; Orps_xmm_xmmm128);
 const XOR: Codes = codes!(VEX_Vxorps_xmm_xmm_xmmm128, VEX_Vxorps_ymm_ymm_ymmm256, EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64; Xorps_xmm_xmmm128);
 pub(super) const LOAD: Codes = codes!(VEX_Vmovss_xmm_m32 VEX_Vmovsd_xmm_m64, VEX_Vmovups_xmm_xmmm128 VEX_Vmovups_xmm_xmmm128,
     VEX_Vmovups_ymm_ymmm256 VEX_Vmovups_ymm_ymmm256; Movss_xmm_xmmm32 Movsd_xmm_xmmm64, Movups_xmm_xmmm128 Movups_xmm_xmmm128);
@@ -147,4 +148,3 @@ impl Op {
         }
     }
 }
-

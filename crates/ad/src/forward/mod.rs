@@ -7,6 +7,7 @@ mod bits;
 mod bundle;
 mod codes;
 mod constants;
+mod held;
 mod math;
 mod real;
 mod registers;
@@ -31,7 +32,7 @@ use bundle::Bundle;
 use codes::Width;
 use constants::Constants;
 use real::Group;
-use registers::Registers;
+use registers::{Held, Registers};
 use vector::Vector;
 
 /// How a program is run in forward mode.
@@ -146,13 +147,28 @@ impl Mode for DotValues {
         true
     }
 
-    fn overwritten(registers: &mut Registers, span: Span) {
+    fn overwrite(emitter: &mut Emitter<'_>, registers: &mut Registers, span: Span) {
+        if let Some(range) = span.register() {
+            held::store(emitter, &registers.cut_by(Held { bundle: Bundle::EVERY, range }));
+        }
         registers.overwritten(span);
+        held::note(emitter, registers);
+    }
+
+    fn look_at(emitter: &mut Emitter<'_>, registers: &mut Registers, span: Span) {
+        if let Some(range) = span.register() {
+            held::store(emitter, &registers.missed_by(Held { bundle: Bundle::EVERY, range }));
+            held::note(emitter, registers);
+        }
+    }
+
+    fn settle(emitter: &mut Emitter<'_>, registers: &mut Registers) {
+        held::save_all(emitter, registers);
     }
 
     fn restoring(registers: &Registers) -> Option<Restoring> {
         let held = registers.held();
-        Some(Box::new(move |emitter| vector::reload(emitter, held)))
+        Some(Box::new(move |emitter| held::load(emitter, &held)))
     }
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {

@@ -18,10 +18,11 @@ use crate::rounding::{concerns, has_value, pattern};
 use super::bundle::Bundle;
 use super::codes::{Op, Source};
 use super::constants::{Constants, by_format, constant};
+use super::held;
 use super::real::Group;
 use super::registers::Registers;
 use super::vector::Scratch::{T, V};
-use super::vector::{self, Scratch, Vector};
+use super::vector::{Scratch, Vector};
 
 /// What the helper knows about the group. These live as long as the process: cached code refers to them.
 struct Site {
@@ -36,12 +37,14 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
     let Some(suspects) = suspects(vector, index, group) else { return };
     let number = vector.keep_only(result);
     emit_test(vector, index, group, &suspects);
-    let held = vector.held();
+    let (held, unsaved) = (vector.registers().held(), vector.registers().unsaved());
     let emitter = vector.emitter();
     let resume = emitter.asm().label();
     let site = site(emitter, index, group);
     let group = *group;
     let cold = emitter.cold(move |emitter| {
+        held::store(emitter, &unsaved);
+        emitter.set_pending(&[]);
         emitter.call_helper_here(choose, site);
         // The helper leaves nothing in scratch registers: the result is computed once more, the others are loaded.
         let mut registers = Registers::default();
@@ -49,9 +52,7 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
         let result = group.compute(&mut vector);
         vector.update(Op::And, result, kept());
         vector.move_into(number, result);
-        for (number, held) in held {
-            vector.reload(number, held);
-        }
+        held::load(emitter, &held);
         emitter.asm().jump(resume);
     });
     emitter.asm().jump_if(Condition::AboveOrEqual, cold);
@@ -69,15 +70,20 @@ pub(super) fn emit_directions(emitter: &mut Emitter<'_>, registers: &mut Registe
     // What makes the operand reachable must not be on one of the two ways only.
     vector.emitter().application_memory(index, 0);
     emit_test(&mut vector, index, group, &suspects);
+    let unsaved = registers.unsaved();
     let resume = emitter.asm().label();
     let site = site(emitter, index, group);
     // What the other way leaves in registers is known when it has been emitted.
     let held = Rc::new(RefCell::new(Vec::new()));
     let (held_there, group) = (Rc::clone(&held), *group);
     let cold = emitter.cold(move |emitter| {
+        held::store(emitter, &unsaved);
+        emitter.set_pending(&[]);
         emitter.call_helper_here(choose, site);
-        group.emit_directions(emitter, &mut Registers::default(), index, Some(kept()));
-        vector::reload(emitter, held_there.take());
+        let mut registers = Registers::default();
+        group.emit_directions(emitter, &mut registers, index, Some(kept()));
+        held::save_all(emitter, &mut registers);
+        held::load(emitter, &held_there.take());
         emitter.asm().jump(resume);
     });
     emitter.asm().jump_if(Condition::AboveOrEqual, cold);

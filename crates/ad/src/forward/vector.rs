@@ -15,6 +15,7 @@ use crate::shadow;
 use super::bundle::{Assembly, Bundle};
 use super::codes::{Codes, LOAD, Op, SQRT, STORE, Source, Width};
 use super::constants::{Constants, constant};
+use super::held;
 use super::registers::{Held, Registers};
 
 /// What scratch registers are used for in one operation. Which ones these are, [`Registers`] says.
@@ -123,7 +124,11 @@ impl<'e, 'a> Vector<'e, 'a> {
         let number = match self.roles[scratch as usize] {
             Some(Assigned { number, borrowed: false }) => number,
             other => {
-                let number = self.registers.fresh();
+                let (number, unsaved) = self.registers.fresh();
+                if !unsaved.is_empty() {
+                    unsaved.into_iter().for_each(|value| held::store(self.emitter, &[(number, value)]));
+                    held::note(self.emitter, self.registers);
+                }
                 if let Some(Assigned { number: borrowed, .. }) = other {
                     self.registers.unpin(borrowed);
                 }
@@ -166,23 +171,9 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.move_to(target, source);
     }
 
-    /// What the registers hold.
-    pub fn held(&self) -> Vec<(usize, Held)> {
-        self.registers.held()
-    }
-
-    /// Loads what a register, by its number, holds of a shadow register file.
-    pub fn reload(&mut self, number: usize, Held { bundle, range }: Held) {
-        let (format, width) = match range.bytes {
-            4 => (Format::Binary32, Width::Scalar),
-            8 => (Format::Binary64, Width::Scalar),
-            16 => (Format::Binary64, Width::Xmm),
-            _ => (Format::Binary64, Width::Ymm),
-        };
-        let extent = if bundle.is_single() { width } else { bundle.width(range.bytes) };
-        (self.format, self.width, self.extent, self.bundle) = (format, width, extent, bundle);
-        let target = self.numbered(number);
-        self.gather(target, Place::Register(range.offset));
+    /// The scratch registers.
+    pub fn registers(&mut self) -> &mut Registers {
+        self.registers
     }
 
     /// Loads the dot values of the lanes from `place` on.
@@ -213,8 +204,13 @@ impl<'e, 'a> Vector<'e, 'a> {
         Some(Held { bundle: self.bundle, range: Span::new(place, bytes).register()? })
     }
 
-    /// The shadow of a place in each direction.
+    /// The shadow of a place in each direction. What of it is in registers only is saved, as far as an operand of either format reaches.
     fn shadows_of(&mut self, place: Place) -> Vec<MemoryOperand> {
+        if let Some(range) = Span::new(place, self.width.bytes(Format::Binary64)).register() {
+            let missed = self.registers.missed_by(Held { bundle: self.bundle, range });
+            held::store(self.emitter, &missed);
+            held::note(self.emitter, self.registers);
+        }
         let shadow = Shadow::of(self.emitter, self.index, place);
         self.bundle.layers().map(|layer| shadow.in_layer(self.emitter, layer)).collect()
     }
@@ -417,8 +413,17 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.store_dot(place, from);
     }
 
-    /// Stores dot values.
+    /// Stores dot values: in shadow registers as late as possible.
     pub fn store_dot(&mut self, place: Place, from: Scratch) {
+        if let Some(range) = self.range(place) {
+            let cut = self.registers.cut_by(range);
+            held::store(self.emitter, &cut);
+            self.register(from);
+            let number = self.roles[from as usize].map_or(0, |assigned| assigned.number);
+            self.registers.hold_unsaved(number, range);
+            held::note(self.emitter, self.registers);
+            return;
+        }
         let shadows = self.shadows_of(place);
         if self.bundle.is_single() {
             let register = self.source(from);
@@ -426,11 +431,6 @@ impl<'e, 'a> Vector<'e, 'a> {
             self.push(code, &[Source::Memory(shadows[0]), register], None);
         } else {
             self.assembly(from).scatter(self.emitter, &shadows);
-        }
-        let range = self.range(place);
-        if let (Some(range), Some(Assigned { number, .. })) = (range, self.roles[from as usize]) {
-            self.registers.overwritten_in(range);
-            self.registers.hold(number, range);
         }
     }
 
@@ -458,9 +458,7 @@ impl<'e, 'a> Vector<'e, 'a> {
 
     fn value_where_it_is(&mut self, place: Place, spare: Scratch) -> Source {
         match place {
-            Place::Memory { base, offset } => {
-                Source::Memory(value_in_memory(self.emitter, self.index, base, offset))
-            }
+            Place::Memory { base, offset } => Source::Memory(value_in_memory(self.emitter, self.index, base, offset)),
             Place::Register(offset) if offset >= shadow::OPERAND => Source::Memory(fetched(offset)),
             Place::Register(offset) => {
                 let number = usize::from((offset - shadow::VECTOR) / shadow::VECTOR_BYTES);
@@ -571,15 +569,6 @@ impl<'e, 'a> Vector<'e, 'a> {
         let operands = [Source::Register(register), Source::Register(register), Source::Memory(from)];
         self.push(code, if self.avx { &operands } else { &operands[1..] }, None);
         self.store_result(target, Scratch::A);
-    }
-}
-
-/// Loads what scratch registers, by their numbers, hold of shadow register files: behind a helper, which leaves nothing in them.
-pub(super) fn reload(emitter: &mut Emitter<'_>, held: Vec<(usize, Held)>) {
-    let mut registers = Registers::default();
-    let mut vector = Vector::new(emitter, &mut registers, 0, Bundle::single(0), Format::Binary64, Width::Scalar);
-    for (number, held) in held {
-        vector.reload(number, held);
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use derivgrind_engine::tool::Version;
 use derivgrind_engine::translate::{Block, Condition, Emitter};
-use iced_x86::{Code, Instruction};
+use iced_x86::{Code, FlowControl, Instruction, OpKind};
 
 use crate::analysis::passivity::Assumptions;
 use crate::analysis::{RegisterSet, Step, liveness, passivity};
@@ -44,6 +44,9 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         let count = steps.partition_point(|step| usize::from(step.operation.instruction) <= index);
         let (mut own, rest) = steps.split_at(count);
         steps = rest;
+        if !stays(&instructions[index]) || own.iter().any(|step| step.operation.mask.is_some()) {
+            M::settle(emitter, &mut carried);
+        }
         if own.iter().any(|step| step.operation.mask.is_some()) {
             // Masks take the carried registers.
             carried = M::Carried::default();
@@ -58,16 +61,23 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 execute(emitter, index);
                 executed = true;
             }
+            if looks_at_file(step) {
+                M::settle(emitter, &mut carried);
+                if step.operation.mask.is_some() {
+                    // These use scratch registers.
+                    carried = M::Carried::default();
+                }
+            }
             match step.operation.effect {
                 Effect::Real { .. } | Effect::Convert { .. } => {
                     done = M::arithmetic(emitter, index, own, &mut carried).max(1);
                 }
                 Effect::Clear { target } => {
+                    M::overwrite(emitter, &mut carried, target);
                     match step.operation.mask {
                         None => clear(emitter, index, target),
                         Some(mask) => done = clear_elements(emitter, index, own, mask),
                     }
-                    M::overwritten(&mut carried, target);
                 }
                 Effect::Copy { target, source, bytes } if let Some(mask) = step.operation.mask => {
                     masked::copy(emitter, index, Span::new(target, bytes), source, mask);
@@ -76,7 +86,7 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                     copy::<M>(emitter, index, target, source, bytes, &mut carried);
                 }
                 Effect::BitTrick { operation, target, a, b, c } => {
-                    M::overwritten(&mut carried, target);
+                    M::overwrite(emitter, &mut carried, target);
                     let restoring = restoring::<M>(&mut carried);
                     let trick = bits::Trick { operation, target, a, b, c, mask: step.operation.mask };
                     bits::emit::<M>(emitter, index, trick, restoring);
@@ -102,6 +112,29 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         if !executed {
             execute(emitter, index);
         }
+    }
+    M::settle(emitter, &mut carried);
+}
+
+/// Whether an instruction cannot leave the block, but for a fault.
+fn stays(instruction: &Instruction) -> bool {
+    let ordinary = |operand| {
+        matches!(instruction.op_kind(operand), OpKind::Register | OpKind::Memory | OpKind::Immediate8)
+            && (instruction.op_kind(operand) != OpKind::Register
+                || instruction.op_register(operand).is_vector_register()
+                || instruction.op_register(operand).is_gpr())
+    };
+    let some = instruction.op_count() != 0 && (0..instruction.op_count()).all(ordinary);
+    some && instruction.flow_control() == FlowControl::Next && !instruction.has_lock_prefix()
+}
+
+/// Whether an effect is emitted in a way that goes by the shadow register file, not by what is carried.
+fn looks_at_file(step: &Step) -> bool {
+    match step.operation.effect {
+        Effect::Real { .. } | Effect::Convert { .. } => false,
+        // A copy does where the mode cannot do it.
+        Effect::Copy { .. } | Effect::Clear { .. } => step.operation.mask.is_some(),
+        _ => true,
     }
 }
 
@@ -201,7 +234,7 @@ fn emit_countdown(emitter: &mut Emitter<'_>) {
 /// Emits an x87 effect.
 fn emit_x87<M: Mode>(emitter: &mut Emitter<'_>, index: usize, effect: &Effect, carried: &mut M::Carried) {
     let registers = Span::new(Place::Register(shadow::X87), shadow::X87_BYTES);
-    M::overwritten(carried, effect.target().unwrap_or(registers));
+    M::overwrite(emitter, carried, effect.target().unwrap_or(registers));
     match *effect {
         Effect::X87 { operation, target, a, b } => {
             let restoring = restoring::<M>(carried);
@@ -289,13 +322,14 @@ fn copy<M: Mode>(
         if M::copy(emitter, index, target, source, size, carried) {
             continue;
         }
+        M::look_at(emitter, carried, Span::new(source, size));
+        M::overwrite(emitter, carried, Span::new(target, size));
         let from = Shadow::of(emitter, index, source);
         let to = Shadow::of(emitter, index, target);
         for layer in layers() {
             load(emitter, register, from.in_layer(emitter, layer), size);
             store(emitter, to.in_layer(emitter, layer), register, size);
         }
-        M::overwritten(carried, Span::new(target, size));
     }
 }
 

@@ -81,5 +81,10 @@ pub(crate) fn elements(offset: u16) -> MemoryOperand {
 
 /// A place in a layer's shadow register file as an operand of cached code.
 pub(crate) fn file(layer: usize, offset: u16) -> MemoryOperand {
-    derivgrind_engine::translate::context_memory(offset_of!(Context, tool) + file_start(layer) + usize::from(offset))
+    derivgrind_engine::translate::context_memory(place_in_context(layer, offset))
+}
+
+/// Offset in the context of a place in a layer's shadow register file.
+pub(crate) fn place_in_context(layer: usize, offset: u16) -> usize {
+    offset_of!(Context, tool) + file_start(layer) + usize::from(offset)
 }

@@ -39,7 +39,9 @@ use crate::x87::ExtendedShadow;
 
 pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
 use intercepted::Intercepted;
-pub(crate) use layout::{MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, layers};
+pub(crate) use layout::{
+    MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers, place_in_context,
+};
 pub(crate) use losses::{lost_at, lost_count, lost_in_call, lost_in_compression, lost_in_pieces};
 pub(crate) use places::{Shadow, constant_address, load, reach_memory, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
@@ -101,8 +103,14 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
         false
     }
 
-    /// Shadow has been written by others than [`Mode::arithmetic`] and [`Mode::copy`].
-    fn overwritten(_carried: &mut Self::Carried, _span: Span) {}
+    /// Shadow is going to be written by others than [`Mode::arithmetic`] and [`Mode::copy`].
+    fn overwrite(_emitter: &mut Emitter<'_>, _carried: &mut Self::Carried, _span: Span) {}
+
+    /// Shadow is going to be looked at by others: what of it is only carried is stored.
+    fn look_at(_emitter: &mut Emitter<'_>, _carried: &mut Self::Carried, _span: Span) {}
+
+    /// The same for all of the shadow register file.
+    fn settle(_emitter: &mut Emitter<'_>, _carried: &mut Self::Carried) {}
 
     /// What brings carried registers back behind a call of a helper; `None` if they are given up.
     fn restoring(_carried: &Self::Carried) -> Option<Restoring> {

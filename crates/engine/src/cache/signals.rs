@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use crate::context::{Context, Gpr, VECTOR_STATE_BYTES, XSTATE_BV};
-use crate::translate::trampolines;
+use crate::translate::{Pending, trampolines};
 
 use super::{Cache, Locked, Set, lock, lookup};
 
@@ -119,6 +119,9 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
         (*context).version = block.key.1;
         save_vectors(context, machine.fpregs.cast::<u8>());
         (*context).complete_image = 1;
+        for pending in &block.pending[entry.pending.0 as usize..entry.pending.1 as usize] {
+            store_pending(context, pending, usize::from(block.vector_scratch[usize::from(pending.register)]));
+        }
         for (k, &vector) in block.vector_scratch.iter().enumerate().filter(|(k, _)| entry.vectors & (1 << k) != 0) {
             restore_spilled_vector(context, k, usize::from(vector));
         }
@@ -180,6 +183,37 @@ unsafe fn save_vectors(context: *mut Context, image: *const u8) {
         } else {
             std::ptr::copy_nonoverlapping(image, state, LEGACY_AREA);
         }
+    }
+}
+
+/// Stores what the block has put off; `vector` is the register's hardware number.
+///
+/// # Safety
+/// `context` is the calling thread's, its image has what was in the registers when the fault happened.
+unsafe fn store_pending(context: *mut Context, pending: &Pending, vector: usize) {
+    let layout = *crate::translate::xsave_layout();
+    // Component, offset and bytes of each part of a register, from its low end.
+    let parts = [
+        (1 << 1, XMM_AREA + 16 * vector, 16),
+        (1 << 2, layout.ymm_high + 16 * vector, 16),
+        (1 << 6, layout.zmm_high + 32 * vector, 32),
+    ];
+    let mut register = [0u8; 64];
+    let mut from = 0;
+    // SAFETY: offsets within the image, as the processor reports them; the emitter gives places inside the context. Components that are not there
+    // are zero.
+    unsafe {
+        let state = (&raw const (*context).vector_state).cast::<u8>();
+        let present = state.add(XSTATE_BV).cast::<u64>().read_unaligned();
+        for (component, offset, bytes) in parts {
+            if present & component != 0 {
+                std::ptr::copy_nonoverlapping(state.add(offset), register[from..].as_mut_ptr(), bytes);
+            }
+            from += bytes;
+        }
+        let bytes = &register[usize::from(pending.within)..][..usize::from(pending.bytes)];
+        let place = context.cast::<u8>().add(pending.place as usize);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
     }
 }
 

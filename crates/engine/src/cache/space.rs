@@ -7,7 +7,7 @@ use super::region::Region;
 use crate::context::Gpr;
 use crate::memory::user;
 use crate::tool::{VERSIONS, Version};
-use crate::translate::{Exit, ExitKind, LookupSite, Recovery, Translation};
+use crate::translate::{Exit, ExitKind, LookupSite, Pending, Recovery, Translation};
 
 /// Distance of the exit numbers of the two spaces. More exits than that do not fit into a space.
 const EXIT_NUMBERS: u64 = 1 << 30;
@@ -25,6 +25,7 @@ pub(super) struct CachedBlock {
     pub exits: std::ops::Range<u64>,
     pub recovery: Vec<Recovery>,
     pub vector_scratch: Vec<u8>,
+    pub pending: Vec<Pending>,
     pub lookup: Option<LookupSite>,
     /// Exits of other blocks (and of this one) that go here directly.
     pub incoming: Vec<u64>,
@@ -116,6 +117,7 @@ impl Space {
             exits: first_exit..self.next_exit(),
             recovery: translation.recovery,
             vector_scratch: translation.vector_scratch,
+            pending: translation.pending,
             lookup: translation.lookup,
             incoming: Vec::new(),
             volatile,

@@ -10,6 +10,7 @@ use super::assembler::{Assembler, Label};
 use super::block::Block;
 use super::exits::Exit;
 use super::operand::{self, Reach, context_memory};
+use super::pending::{Pending, PendingRange};
 use super::registers::{self, RegisterSet, general, general_number};
 use super::trampolines::{self, VectorWidth};
 use super::vector_state;
@@ -35,6 +36,8 @@ pub(super) struct State {
     pub(super) prepared: Option<Register>,
     /// See [`Emitter::copy_keeping_address`].
     pub(super) kept: Option<Kept>,
+    /// See [`Emitter::set_pending`].
+    pub(super) pending: PendingRange,
 }
 
 /// An instruction has overwritten a register that its own address needs.
@@ -57,6 +60,8 @@ pub(crate) struct Recovery {
     pub flags_saved: bool,
     /// Number of the mask register that `context.mask_spill` holds.
     pub mask: Option<u8>,
+    /// Stores that are put off, in [`Translation::pending`].
+    pub pending: PendingRange,
 }
 
 /// A translated block, ready to be put into the code cache.
@@ -68,6 +73,8 @@ pub(crate) struct Translation {
     pub vector_scratch: Vec<u8>,
     /// Bytes of the checked entry that the code begins with, if there is one.
     pub entry: u64,
+    /// Stores that are put off somewhere in the block.
+    pub pending: Vec<Pending>,
     /// The inlined look-up of an indirect branch.
     pub lookup: Option<LookupSite>,
     /// What helpers refer to.
@@ -106,6 +113,7 @@ pub struct Emitter<'a> {
     copied: bool,
     pub(super) scratch_general: Vec<Register>,
     pub(super) scratch_vector: Vec<u8>,
+    pub(super) pending: Vec<Pending>,
     /// Of the scratch registers, those for operands in further shadow layers: one for an address, others for distances.
     pub(super) layer_scratch: Vec<Register>,
 }
@@ -147,6 +155,7 @@ pub(crate) fn translate(
         copied: false,
         scratch_general: Vec::new(),
         scratch_vector: Vec::new(),
+        pending: Vec::new(),
         layer_scratch: Vec::new(),
     };
     emitter.note_state();
@@ -334,6 +343,7 @@ impl<'a> Emitter<'a> {
             vectors: self.state.vectors,
             flags_saved: self.state.flags_saved,
             mask: self.state.mask.map(|register| register.number() as u8),
+            pending: self.state.pending,
         });
     }
 
@@ -570,6 +580,7 @@ impl<'a> Emitter<'a> {
             recovery: self.recovery,
             vector_scratch: self.scratch_vector,
             entry: 0,
+            pending: self.pending,
             lookup: self.lookup,
             kept: self.kept,
             code: self.asm.finish(),

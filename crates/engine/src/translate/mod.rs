@@ -10,6 +10,7 @@ mod layers;
 mod liveness;
 mod null;
 mod operand;
+mod pending;
 pub mod registers;
 pub(crate) mod trampolines;
 mod vector_state;
@@ -24,6 +25,7 @@ pub use liveness::STATUS_FLAGS;
 pub(crate) use liveness::flags_overwritten;
 pub use null::NullTool;
 pub use operand::{context_indexed, context_memory, memory, replace_memory};
+pub use pending::Pending;
 pub use vector_state::{XsaveLayout, xsave_layout, xsave_offset};
 
 pub(crate) use emitter::{LookupSite, Place, Recovery, Translation, translate};
