@@ -252,7 +252,7 @@ pub struct Grad {
     /// How the derivatives are computed: from a tape (in whichever direction takes fewer sweeps), from a tape backwards, or by runs in forward mode
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub mode: Mode,
-    /// With --mode=forward: how many inputs each run differentiates with respect to; without it up to 4 in the first run and 8 in others
+    /// With --mode=forward: how many inputs each run differentiates with respect to; without it up to 4
     #[arg(long, value_name = "N", value_parser = directions())]
     pub directions: Option<u32>,
     /// What is an error.

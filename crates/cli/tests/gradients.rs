@@ -278,6 +278,7 @@ fn several_inputs_share_a_run() {
         ended.says(0, &[message]);
         assert_eq!(ended.stdout, one_by_one.stdout, "{directions}");
     }
+    program.grad(&["--mode=forward"]).says(0, &["3 runs for 11 inputs, with up to 4 of them in each"]);
     program.grad(&["--directions=2"]).says(2, &["--mode=forward"]);
 }
 

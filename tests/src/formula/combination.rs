@@ -427,11 +427,16 @@ impl Combination {
     }
 }
 
-/// A dot value for each input in a direction, the same in each run. In every other direction every other one is zero.
+/// A dot value for each input in a direction, the same in each run. In every other direction those of every other formula are zero.
 fn input_dots(formulas: &[Formula], direction: usize) -> Vec<f64> {
-    let inputs: usize = formulas.iter().map(|formula| formula.inputs.len()).sum();
     let mut generator = SplitMix64(1 + direction as u64);
-    // Numbers of few bits: where a formula in binary64 computes in binary32 for a while, dot values do so, too, and are not rounded.
-    let mut number = || (64.0 * generator.number()).round() / 64.0 + 1.0 / 64.0;
-    (0..inputs).map(|input| if direction % 2 == 1 && input % 2 == 1 { 0.0 } else { number() }).collect()
+    // Numbers of few bits: where a formula in binary64 computes in binary32 for a while, dot values do so, too, and are not rounded. None is zero: what
+    // formulas are about can depend on which inputs are active.
+    let mut number = || {
+        let number = (64.0 * generator.number()).round() / 64.0 + 1.0 / 64.0;
+        if number == 0.0 { 1.5 } else { number }
+    };
+    let zero = |position: usize| direction % 2 == 1 && position % 2 == 1;
+    let all = formulas.iter().enumerate().flat_map(|(position, formula)| vec![zero(position); formula.inputs.len()]);
+    all.map(|zero| if zero { 0.0 } else { number() }).collect()
 }

@@ -37,6 +37,22 @@ pub fn formulas() -> Vec<Formula> {
             vec![x[1] * x[2], x[0] * x[2], x[0] * x[1]]
         })
         .with("static void *(*volatile MOVE_DOWN)(void *, const void *, size_t) = memmove;"),
+        formula(
+            "fault_between_operations",
+            &[1.5, -0.75],
+            "struct sigaction opening, before; REAL y; memset(&opening, 0, sizeof opening); opening.sa_handler = open_page;
+             CLOSED = (char *)mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); sigaction(SIGSEGV, &opening, &before);
+             y = through_fault(x[0], x[1], (volatile REAL *)CLOSED); sigaction(SIGSEGV, &before, 0); munmap(CLOSED, 4096); return y;",
+            |x| vec![2.0 * x[0] * x[1] * (x[1] + 1.0) - 1.0, x[0] * x[0] * (2.0 * x[1] + 1.0)],
+        )
+        .with(
+            "#include <signal.h>
+             #include <sys/mman.h>
+             static char *CLOSED;
+             static void open_page(int signal) { (void)signal; mprotect(CLOSED, 4096, PROT_READ | PROT_WRITE); }
+             static NOINLINE REAL through_fault(REAL u, REAL v, volatile REAL *p) {
+                 REAL a = u * v, b = a + u; p[0] = b * a; return p[0] + (a - b); }",
+        ),
         formula("memset_clears", &[1.5, -0.75], "REAL t[20]; int i; for (i = 0; i < 20; i++) t[i] = x[0] * i; SET(t, 0, sizeof t); return t[0] + t[19] + x[0] * x[1];", |x| {
             vec![x[1], x[0]]
         })

@@ -21,7 +21,7 @@ pub(super) struct Constants {
     pub zeros: Lanes,
     /// All bits but the signs, for binary32 and binary64.
     pub magnitudes: [Lanes; 2],
-    /// The smallest rounding constant, for binary32 and binary64.
+    /// The largest number below all rounding constants, for binary32 and binary64.
     pub thresholds: [Lanes; 2],
     /// All ones in the lowest 4, 8, 16 and 32 bytes.
     pub low_bytes: [Lanes; 4],
@@ -46,7 +46,7 @@ impl Constants {
         for (k, format) in [Format::Binary32, Format::Binary64].into_iter().enumerate() {
             let pattern = pattern(format);
             self.magnitudes[k] = in_all_lanes(pattern.magnitude(), format);
-            self.thresholds[k] = in_all_lanes(pattern.threshold(), format);
+            self.thresholds[k] = in_all_lanes(pattern.threshold() - 1, format);
         }
         // Four bits for each class of numbers, zeros are class 2: eight stands for +0, zero for the old value (Intel SDM volume 2, VFIXUPIMMPD).
         self.zero_becomes_zero = in_all_lanes(8 << (4 * 2), Format::Binary32);

@@ -126,10 +126,15 @@ impl Group {
         for bundle in bundles {
             let mut vector = self.vector(emitter, registers, index, bundle);
             let result = self.compute(&mut vector);
-            if let Some(kept) = kept {
-                vector.release(V);
-                let kept = vector.repeat(V, kept);
-                vector.update(Op::And, result, kept);
+            match kept {
+                Some(kept) => {
+                    vector.release(V);
+                    let kept = vector.repeat(V, kept);
+                    vector.update(Op::And, result, kept);
+                }
+                // Where it may have to become zero, it must not be the register of an operand.
+                None if concerns(self.operation) => vector.detach(result),
+                None => {}
             }
             vector.store_result(self.target, result);
         }

@@ -102,9 +102,11 @@ impl Registers {
         self.slots[number].used = self.clock;
     }
 
-    /// The register may be given to another value.
+    /// The register may be given to another value, if it is one of these.
     pub fn unpin(&mut self, number: usize) {
-        self.slots[number].pinned = false;
+        if let Some(slot) = self.slots.get_mut(number) {
+            slot.pinned = false;
+        }
     }
 
     /// The operation is complete.

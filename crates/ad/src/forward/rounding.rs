@@ -55,7 +55,7 @@ pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, res
         held::load(emitter, &held);
         emitter.asm().jump(resume);
     });
-    emitter.asm().jump_if(Condition::AboveOrEqual, cold);
+    emitter.asm().jump_if(Condition::NotEqual, cold);
     emitter.asm().bind(resume);
 }
 
@@ -86,7 +86,7 @@ pub(super) fn emit_directions(emitter: &mut Emitter<'_>, registers: &mut Registe
         held::load(emitter, &held_there.take());
         emitter.asm().jump(resume);
     });
-    emitter.asm().jump_if(Condition::AboveOrEqual, cold);
+    emitter.asm().jump_if(Condition::NotEqual, cold);
     group.emit_directions(emitter, registers, index, None);
     emitter.asm().bind(resume);
     *held.borrow_mut() = registers.held();
@@ -124,24 +124,26 @@ fn suspects(vector: &mut Vector<'_, '_>, index: usize, group: &Group) -> Option<
     (!values.is_empty()).then_some(values)
 }
 
-/// Tests whether an operand may be a rounding constant in a lane: not if the carry flag is set.
+/// Tests whether an operand may be a rounding constant in a lane: not if the zero flag is set.
 fn emit_test(vector: &mut Vector<'_, '_>, index: usize, group: &Group, suspects: &[Place]) {
     vector.emitter().save_flags(index);
     let format = group.format();
     let magnitudes = Source::Memory(constant(offset_of!(Constants, magnitudes), by_format(format)));
     let threshold = Source::Memory(constant(offset_of!(Constants, thresholds), by_format(format)));
+    // First, since it may take a register from dot values that have to be stored, and that needs the part.
+    let second = suspects.get(1).map(|&place| vector.value(place, V));
+    vector.take_part(T);
     let mut value = vector.value(suspects[0], T);
-    for &other in &suspects[1..] {
+    if let Some(second) = second {
         // The union of the bits is at least as large as each of them.
-        let other = vector.value(other, V);
-        vector.op(Op::Or, T, value, other);
+        vector.op(Op::Or, T, value, second);
         value = vector.source(T);
     }
     vector.op(Op::And, T, value, magnitudes);
     // As integers: as numbers, a union of bits could be NaN, which raises an exception.
     let bits = vector.source(T);
-    vector.op(Op::GreaterBits, V, threshold, bits);
-    vector.test_all_ones(V);
+    vector.op(Op::GreaterBits, T, bits, threshold);
+    vector.test_any(T);
     vector.release(T);
     vector.release(V);
 }

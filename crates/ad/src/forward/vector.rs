@@ -139,6 +139,15 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.numbered(number)
     }
 
+    /// Gives a role the register in which dot values are put together, if there is one, for values that are gone before that is done again.
+    pub fn take_part(&mut self, scratch: Scratch) {
+        self.release(scratch);
+        if Scratch::with_roles(0) != 0 {
+            let number = self.emitter.scratch_vectors() - 1;
+            self.roles[scratch as usize] = Some(Assigned { number, borrowed: false });
+        }
+    }
+
     /// The register of a role that has a value.
     fn register(&mut self, scratch: Scratch) -> Register {
         match self.roles[scratch as usize] {
@@ -151,12 +160,17 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.widened(self.emitter.scratch_vector(number))
     }
 
-    /// The number of the role's register, which nothing else needs: a copy if it is borrowed. All other registers are released.
-    pub fn keep_only(&mut self, scratch: Scratch) -> usize {
+    /// Gives the role's value a register of its own, if it is in one that holds an operand.
+    pub fn detach(&mut self, scratch: Scratch) {
         let held = self.source(scratch);
         if self.roles[scratch as usize].is_some_and(|assigned| assigned.borrowed) {
             self.op(Op::Or, scratch, held, held);
         }
+    }
+
+    /// The number of the role's register, which nothing else needs: a copy if it is borrowed. All other registers are released.
+    pub fn keep_only(&mut self, scratch: Scratch) -> usize {
+        self.detach(scratch);
         let kept = self.roles[scratch as usize];
         self.roles = [None; Scratch::COUNT];
         self.roles[scratch as usize] = kept;
@@ -533,13 +547,13 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.store_dot(target, Scratch::A);
     }
 
-    /// Whether the processor has [`Op::GreaterBits`] and [`Vector::test_all_ones`] in the group's width.
+    /// Whether the processor has [`Op::GreaterBits`] and [`Vector::test_any`] in the group's width.
     pub fn can_test(&self) -> bool {
         if self.width == Width::Ymm { is_x86_feature_detected!("avx2") } else { is_x86_feature_detected!("sse4.2") }
     }
 
-    /// Sets CF if a mask is all ones in the group's lanes.
-    pub fn test_all_ones(&mut self, mask: Scratch) {
+    /// Clears ZF if a mask is not zero in one of the group's lanes.
+    pub fn test_any(&mut self, mask: Scratch) {
         let bytes = match self.width {
             Width::Scalar => usize::from(self.format == Format::Binary64),
             Width::Xmm => 2,

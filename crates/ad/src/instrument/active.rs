@@ -38,13 +38,13 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
     emitter.reserve_with_layers(generals, vectors);
     let mut carried = M::Carried::default();
     let mut steps = &steps[..];
-    for index in 0..instructions.len() {
+    for (index, instruction) in instructions.iter().enumerate() {
         emitter.begin(index);
         let mut executed = false;
         let count = steps.partition_point(|step| usize::from(step.operation.instruction) <= index);
         let (mut own, rest) = steps.split_at(count);
         steps = rest;
-        if !stays(&instructions[index]) || own.iter().any(|step| step.operation.mask.is_some()) {
+        if !stays(instruction) || own.iter().any(|step| step.operation.mask.is_some()) {
             M::settle(emitter, &mut carried);
         }
         if own.iter().any(|step| step.operation.mask.is_some()) {

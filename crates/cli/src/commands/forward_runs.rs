@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use derivgrind_ad::declared::Results;
-use derivgrind_ad::forward::MOST_DIRECTIONS;
 use derivgrind_ad::instrument::Reporting;
 
 use crate::arguments::Grad;
@@ -17,8 +16,10 @@ use crate::repeated::{self, Way};
 
 use super::grad::{note_signal, require_variables};
 
-/// Directions of the first run, which has to be made before it is known how many inputs there are.
-const FIRST_DIRECTIONS: u32 = 4;
+/// Directions of a run, unless the user says otherwise: of the first one, which has to be made before it is known how many inputs there are, and at most
+/// of further ones. In four directions a program computes at the least cost for each of them: with eight, dot values take more vector registers than
+/// there are, and shadow takes more of the cache.
+const DIRECTIONS: u32 = 4;
 
 /// The derivatives, and whether activity was lost in a run; `None` if the program could not be started.
 ///
@@ -31,7 +32,7 @@ pub(super) fn gradient(
     reporting: Reporting,
 ) -> Result<(ExitStatus, Option<(Gradient, bool)>), Failure> {
     let (program, quiet) = (&arguments.program.words, reporting.quiet);
-    let directions = arguments.directions.unwrap_or(FIRST_DIRECTIONS);
+    let directions = arguments.directions.unwrap_or(DIRECTIONS);
     let (way, seeds) = (Way::Forward(directions), unit_vectors(0, directions));
     let first = repeated::run(directory, program, way, &seeds, Some(output), reporting)?;
     let Some(results) = first.results else { return Ok((first.status, None)) };
@@ -47,7 +48,7 @@ pub(super) fn gradient(
     };
     set_columns(0, &results.outputs);
     let mut done = inputs.min(directions as usize);
-    let further = further_runs(inputs - done, arguments.directions.unwrap_or(MOST_DIRECTIONS as u32));
+    let further = further_runs(inputs - done, directions);
     note_runs(inputs, done, &further, quiet);
     let mut progress = Progress::share("running", quiet);
     for directions in further {
