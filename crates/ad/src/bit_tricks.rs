@@ -11,6 +11,7 @@
 //! A number whose exponent field is zero (the first half of `frexp` by masks) counts as if the leading bit were there and the exponent were
 //! 0: then the ratios of both steps multiply to what they should.
 
+mod bytes;
 mod values;
 
 use crate::ir::{BitOperation, Format};
@@ -80,9 +81,6 @@ struct Layout {
 
 const WIDE: Layout = Layout { mantissa: (1 << 52) - 1, sign: 1 << 63, mantissa_bits: 52, exponent_mask: 0x7ff };
 const NARROW: Layout = Layout { mantissa: (1 << 23) - 1, sign: 1 << 31, mantissa_bits: 23, exponent_mask: 0xff };
-
-/// The exponent field of binary32 numbers from 0.5 to 1, which `frexp` sets.
-const HALF_EXPONENT: u64 = 0x3f00_0000;
 
 impl Layout {
     fn is(&self, format: Format) -> bool {
@@ -275,45 +273,6 @@ impl Lane {
     /// The outcome if the lane is two binary32 values.
     pub fn narrow(&self, operation: BitOperation) -> [Outcome; 2] {
         [0, 32].map(|shift| self.half(operation, shift))
-    }
-
-    /// The shadow of the result if each of its bytes is a byte of one operand, to which the other one contributes neither value nor shadow.
-    pub fn moved(&self, operation: BitOperation) -> Option<u64> {
-        match operation {
-            BitOperation::And if self.shadow_b == 0 => self.kept_by(self.b),
-            BitOperation::Merge => self.merged(),
-            _ => None,
-        }
-    }
-
-    /// The first operand's shadow, if the mask keeps whole bytes and clears only such as were zero and passive.
-    fn kept_by(&self, mask: u64) -> Option<u64> {
-        let masks_bytes = mask.to_le_bytes().into_iter().all(|byte| byte == 0 || byte == 0xff);
-        (masks_bytes && (self.a | self.shadow_a) & !mask == 0).then_some(self.shadow_a)
-    }
-
-    /// The shadow of two operands whose bytes do not meet.
-    fn merged(&self) -> Option<u64> {
-        let occupied = |value: u64, shadow: u64| (value | shadow).to_le_bytes().map(|byte| byte != 0);
-        let (a, b) = (occupied(self.a, self.shadow_a), occupied(self.b, self.shadow_b));
-        let disjoint = a.into_iter().zip(b).all(|(a, b)| !(a && b));
-        (disjoint && !self.sets_exponent()).then_some(self.shadow_a | self.shadow_b)
-    }
-
-    /// Whether a half could as well be a binary32 number of which one operand has the mantissa and the other, passive one a sign or an exponent:
-    /// then it is not clear whether bytes are put together or a number is scaled.
-    fn sets_exponent(&self) -> bool {
-        let half = |bits: u64, shift: u32| bits >> shift & u64::from(u32::MAX);
-        let sets = |number: u64, other: u64, shadow: u64, other_shadow: u64| {
-            let changed = other & !NARROW.mantissa;
-            let is_scale = changed == NARROW.sign || changed & !NARROW.sign == HALF_EXPONENT;
-            shadow != 0 && other_shadow == 0 && other == changed && is_scale && NARROW.exponent(number) == 0
-        };
-        [0, 32].into_iter().any(|shift| {
-            let [a, b, shadow_a, shadow_b] =
-                [self.a, self.b, self.shadow_a, self.shadow_b].map(|bits| half(bits, shift));
-            sets(a, b, shadow_a, shadow_b) || sets(b, a, shadow_b, shadow_a)
-        })
     }
 
     /// The rule for the half that starts at this bit, if its shadow holds indices with their tag. Pieces of indices can be moved but not computed with.
@@ -595,7 +554,13 @@ mod tests {
     #[test]
     fn a_byte_that_could_be_an_exponent_is_lost_rather_than_guessed() {
         let mantissa = 0x0040_0000;
-        let lane = Lane { a: mantissa, b: HALF_EXPONENT, result: mantissa | HALF_EXPONENT, shadow_a: 5, shadow_b: 0 };
+        let lane = Lane {
+            a: mantissa,
+            b: bytes::HALF_EXPONENT,
+            result: mantissa | bytes::HALF_EXPONENT,
+            shadow_a: 5,
+            shadow_b: 0,
+        };
         assert_ne!(lane.outcome(Merge), LaneOutcome::Narrow([Outcome::Same(5), Outcome::Passive]));
     }
 

@@ -16,6 +16,35 @@ pub fn formulas() -> Vec<Formula> {
             vec![12.0 * 16.0 * 2.0 * x[0], 12.0 * 16.0 * 2.0 * x[1]]
         })
         .with("static NOINLINE void raise_exponents(REAL *t, int n) { int i; for (i = 0; i < n; i++) { BITS b; memcpy(&b, &t[i], sizeof b); b += (BITS)2 << MANTISSA; memcpy(&t[i], &b, sizeof b); } }"),
+        formula("negated_in_memory", &[1.5, -0.75], "REAL t[2]; t[0] = x[0] * 2; t[1] = x[1]; negate(&t[0]); negate(&t[1]); return t[0] * t[1] * x[0];", |x| {
+            vec![4.0 * x[0] * x[1], 2.0 * x[0] * x[0]]
+        })
+        .with("static NOINLINE void negate(REAL *p) { BITS b; memcpy(&b, p, sizeof b); b ^= SIGN; memcpy(p, &b, sizeof b); }"),
+        formula("highest_byte_in_memory", &[1.5, -0.75], "REAL t[2]; t[0] = x[0] * 2; t[1] = x[1]; flip_highest(&t[0]); clear_highest(&t[1]); return t[0] * t[1] * x[0];", |x| {
+            vec![4.0 * x[0] * x[1], 2.0 * x[0] * x[0]]
+        })
+        .with(
+            "static NOINLINE void flip_highest(REAL *p) { ((unsigned char *)p)[(MANTISSA + EXPONENT) / 8] ^= 0x80; }
+             static NOINLINE void clear_highest(REAL *p) { ((unsigned char *)p)[(MANTISSA + EXPONENT) / 8] &= 0x7f; }",
+        ),
+        formula("upper_half_in_memory", &[1.5, -0.75], "REAL t[2]; t[0] = x[0] * 2; t[1] = x[1]; raise_upper(&t[0]); raise_upper(&t[1]); return t[0] * t[1] * x[0];", |x| {
+            vec![4.0 * 64.0 * x[0] * x[1], 2.0 * 64.0 * x[0] * x[0]]
+        })
+        .with("typedef uint16_t __attribute__((may_alias)) PIECE;
+             static NOINLINE void raise_upper(REAL *p) { ((PIECE *)p)[(MANTISSA + EXPONENT) / 16] += 3 << (MANTISSA % 16); }"),
+        formula("bit_fields", &[1.5, -0.75], "return other_sign(x[0] * 2) * raised(x[1]) * x[0];", |x| vec![-4.0 * 8.0 * x[0] * x[1], -2.0 * 8.0 * x[0] * x[0]])
+        .with(
+            "#if REAL_BYTES == 4
+             struct fields { uint32_t mantissa : MANTISSA, exponent : EXPONENT, negative : 1; };
+             #elif REAL_BYTES == 8
+             struct fields { uint64_t mantissa : MANTISSA, exponent : EXPONENT, negative : 1; };
+             #else
+             struct fields { uint64_t mantissa; unsigned exponent : EXPONENT, negative : 1; };
+             #endif
+             union parts { REAL r; struct fields f; };
+             static NOINLINE REAL other_sign(REAL a) { union parts u; u.r = a; u.f.negative = !u.f.negative; return u.r; }
+             static NOINLINE REAL raised(REAL a) { union parts u; u.r = a; u.f.exponent += 3; return u.r; }",
+        ),
         formula("frexp_by_hand", &[5.0, -0.75], "int e; REAL m = fraction_of(x[0], &e); return m * e + fraction_of(x[1], &e) * e;", |_| {
             // 5 = 1.25 * 2^2, -0.75 = -1.5 * 2^-1
             vec![2.0 / 4.0, -2.0]

@@ -10,7 +10,7 @@ use crate::bit_tricks::{Lane, Outcome};
 use crate::instrument::{Thread, lost_at};
 use crate::ir::BitOperation;
 
-use super::upper_bytes::Part;
+use super::upper_bytes;
 
 /// Stand-in for an index: the first operand.
 const FIRST: u64 = 1;
@@ -19,16 +19,15 @@ const SECOND: u64 = 2;
 
 /// The dot value of the result, in the same eight bytes.
 pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
-    if let Some(shadow) = lane.moved(operation) {
+    if let Some(shadow) = lane.moved(operation).or_else(|| lane.taken_apart(operation)) {
         return shadow;
     }
     let suspended = thread.fields().disabled != 0;
-    let part = |part| Part::of(lane, operation, part).map(|change| change.shadow(suspended));
-    let (dot, lost) =
-        part(&Part::WORD).or_else(|| part(&Part::BYTE)).unwrap_or_else(|| match read(lane, operation, suspended) {
-            lost @ (_, true) => part(&Part::PADDED_WORD).unwrap_or(lost),
-            dot => dot,
-        });
+    let short = upper_bytes::of_short_parts(lane, operation, suspended);
+    let (dot, lost) = short.unwrap_or_else(|| match read(lane, operation, suspended) {
+        lost @ (_, true) => upper_bytes::of_uncertain_parts(lane, operation, suspended).unwrap_or(lost),
+        dot => dot,
+    });
     if lost {
         lost_at(thread.context().rip);
     }
@@ -57,6 +56,11 @@ fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, bool) {
 fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, bool)> {
     let dots = [lane.shadow_a, lane.shadow_b];
     let [shadow_a, shadow_b] = stand_ins(dots);
+    let shifts = matches!(operation, BitOperation::ShiftLeft | BitOperation::ShiftRight | BitOperation::Rotate);
+    if shifts && lane.b >> 32 != lane.b & u64::from(u32::MAX) {
+        // Each half has its own number of bits.
+        return None;
+    }
     match (Lane { shadow_a, shadow_b, ..*lane }).wide(operation) {
         Outcome::Passive => Some((0, false)),
         Outcome::Same(operand) => Some((chosen(dots, operand), false)),

@@ -1,12 +1,13 @@
-//! Integer operations on a part of a number that has its sign, and on nothing of its mantissa.
+//! Integer operations on the upper bytes of a number, in a register of their own.
 //!
 //! Sign and exponent of an 80-bit number lie behind the significand, so that programs have them in a *word* of their own, in the low 16 bits of a general register or in
-//! memory. And bit fields (`ieee754.h`) and -O0 code take the highest *byte* of a number of any format. The shadow there has the same part of the dot value. The rule of
-//! [`crate::bit_tricks`] is applied to these parts alone: an operation that flips the number's sign or adds to its exponent does the same to the dot value's. A number
-//! whose exponent is masked out counts as if it were that of 1, as there. In a byte the exponent must stay what it is: its unit depends on the format.
+//! memory. Code that takes numbers apart (`ieee754.h`, FDLIBM's `SET_HIGH_WORD`, Cephes, compilers at -O0) has the upper four, two or one bytes of binary64 and binary32 numbers there. The shadow has
+//! the same part of the dot value. The rule of [`crate::bit_tricks`] is applied to these parts alone: an operation that flips the number's sign or adds to its exponent does the same to
+//! the dot value's. A number whose exponent is masked out counts as if it were that of 1, as there.
 //!
 //! Nothing marks such parts. They are recognized by exponents that numbers have, the program's and the dot value, and by a shadow that has nothing above them; a dot value
-//! of binary64 or two of binary32 would have to be below 2^-133. Bytes behind a word pad the number to 16, and their shadow can be left from another
+//! of binary64 or two of binary32 would have to be below 2^-133. A sum does to each format's exponent what it does to another one's, so that it does not matter which part it is; where it
+//! does, that one is taken under which nothing is lost. Bytes behind an 80-bit number's word pad it to 16, and their shadow can be left from another
 //! variable that was there: so what is no operation on numbers of the other formats is looked at once more, without these bytes. (Then one in a thousand words of a
 //! significand looks like sign and exponent.)
 
@@ -16,43 +17,61 @@ use crate::ir::BitOperation;
 /// A part of a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    bits: u64,
     sign: u64,
     exponent: u64,
+    mantissa: u64,
     /// The exponent of 1.
     one: u64,
     /// Exponents are within this distance from it.
     range: u64,
     /// The shadow above the part may have no meaning.
     padded: bool,
-    /// Integer results of a smaller magnitude are exponents without their bias; 0 if an operation cannot change exponents.
-    small: u64,
 }
 
+/// Exponents of binary64 and binary32 numbers in [`Part`]s.
+const WIDE_RANGE: u64 = 1 << 7;
+const NARROW_RANGE: u64 = 1 << 5;
+/// Integers below this share of the exponent of 1 are exponents without their bias.
+const SMALL: u64 = 4;
+
 impl Part {
-    /// The word of sign and exponent.
-    pub const WORD: Part = Part {
-        bits: 0xffff,
-        sign: 0x8000,
-        exponent: 0x7fff,
-        one: 0x3fff,
-        range: 1 << 11,
-        padded: false,
-        small: 1 << 12,
-    };
+    /// Sign and exponent of an 80-bit number.
+    const WORD: Part = Part { sign: 0x8000, exponent: 0x7fff, mantissa: 0, one: 0x3fff, range: 1 << 11, padded: false };
     /// The same with anything behind it.
-    pub const PADDED_WORD: Part = Part { range: 1 << 9, padded: true, ..Part::WORD };
-    /// The highest byte: exponents from 2^-26 to 2^26 in binary32, 2^-208 to 2^208 in binary64.
-    pub const BYTE: Part =
-        Part { bits: 0xff, sign: 0x80, exponent: 0x7f, one: 0x3f, range: 6, padded: false, small: 0 };
+    const PADDED_WORD: Part = Part { range: 1 << 9, padded: true, ..Part::WORD };
+    /// The upper two bytes of a binary64 number.
+    const WIDE_WORD: Part = Part { exponent: 0x7ff0, mantissa: 0xf, one: 0x3ff0, range: WIDE_RANGE << 4, ..Part::WORD };
+    /// The upper two bytes of a binary32 number.
+    const NARROW_WORD: Part =
+        Part { exponent: 0x7f80, mantissa: 0x7f, one: 0x3f80, range: NARROW_RANGE << 7, ..Part::WORD };
+    /// The upper four bytes of a binary64 number.
+    const WIDE_HALF: Part = Part {
+        sign: 1 << 31,
+        exponent: 0x7ff << 20,
+        mantissa: (1 << 20) - 1,
+        one: 0x3ff << 20,
+        range: WIDE_RANGE << 20,
+        padded: false,
+    };
+    /// The highest byte of a number: exponents from 2^-26 to 2^26 in binary32, 2^-208 to 2^208 in binary64.
+    const BYTE: Part = Part { sign: 0x80, exponent: 0x7f, mantissa: 0, one: 0x3f, range: 6, padded: false };
+
+    /// Parts that are known by their shadow.
+    const SHORT: [&'static Part; 4] = [&Part::BYTE, &Part::WORD, &Part::WIDE_WORD, &Part::NARROW_WORD];
+    /// Parts that could be other numbers, or parts of them.
+    const UNCERTAIN: [&'static Part; 2] = [&Part::WIDE_HALF, &Part::PADDED_WORD];
+
+    const fn bits(&self) -> u64 {
+        self.sign | (self.sign - 1)
+    }
 
     /// What an operation does to a lane, if that is such a part.
-    pub fn of(lane: &Lane, operation: BitOperation, part: &'static Part) -> Option<Change> {
+    fn of(lane: &Lane, operation: BitOperation, part: &'static Part) -> Option<Change> {
         let highest = lane.shadow_a.max(lane.shadow_b);
-        if !part.padded && highest > part.bits {
+        if !part.padded && highest > part.bits() {
             return None;
         }
-        let operand = |value: u64, shadow: u64| Operand { value: value & part.bits, dot: shadow & part.bits };
+        let operand = |value: u64, shadow: u64| Operand { value: value & part.bits(), dot: shadow & part.bits() };
         let (a, b) = (operand(lane.a, lane.shadow_a), operand(lane.b, lane.shadow_b));
         if !(part.is_plausible(a) && part.is_plausible(b)) {
             return None;
@@ -68,12 +87,12 @@ impl Part {
             (true, false) => part.one(operation, a, kept_of_a, lane),
             (false, true) => part.one(operation, b, kept_of_b, lane),
         };
-        let behind = (lane.shadow_a | lane.shadow_b) & !part.bits & kept_of_a;
+        let behind = (lane.shadow_a | lane.shadow_b) & !part.bits() & kept_of_a;
         let above = [lane.a & kept_of_a, lane.b & kept_of_b, lane.a | lane.b];
-        if behind != 0 && above.into_iter().all(|above| (above ^ lane.result) & !part.bits != 0) {
+        if behind != 0 && above.into_iter().all(|above| (above ^ lane.result) & !part.bits() != 0) {
             return None;
         }
-        Some(Change { outcome, result: lane.result & part.bits, behind, part })
+        Some(Change { outcome, result: lane.result & part.bits(), behind, part })
     }
 
     fn is_plausible(&self, operand: Operand) -> bool {
@@ -83,40 +102,49 @@ impl Part {
 
     /// An operation of one active operand, of which the other one keeps these bits, with a passive one.
     fn one(&self, operation: BitOperation, operand: Operand, kept: u64, lane: &Lane) -> Outcome {
-        let result = lane.result & self.bits;
+        let result = lane.result & self.bits();
         let [field, before] = [result, operand.value].map(|bits| bits & self.exponent);
         let flips = (operand.value ^ result) & self.sign != 0;
         let shift = lane.b & u64::from(u32::MAX);
         match operation {
-            BitOperation::And | BitOperation::AndNot => match (kept & self.exponent, kept & self.sign) {
-                (0, 0) => return Outcome::Passive,
-                // The sign is left for another exponent; or the number is as before, perhaps without its sign.
-                (0, _) => return Outcome::Scaled(operand),
-                (bits, _) if bits == self.exponent => {}
+            BitOperation::And | BitOperation::AndNot => match [self.exponent, self.mantissa].map(|bits| kept & bits) {
+                [0, mantissa] if mantissa == self.mantissa && kept & (self.sign | mantissa) != 0 => {
+                    return Outcome::Scaled(operand);
+                }
+                [exponent, mantissa] if exponent == self.exponent && mantissa == self.mantissa => {}
+                // A sign or an exponent by itself, or nothing.
+                [exponent, 0] if exponent == 0 || exponent == self.exponent => return Outcome::Passive,
                 _ => return Outcome::Lost,
             },
             BitOperation::ShiftLeft | BitOperation::Rotate => return Outcome::Lost,
             _ if result == operand.value => {}
-            // The sign bit, for a comparison, or what is behind it.
-            BitOperation::ShiftRight if self.bits >> shift.min(63) <= 1 => return Outcome::Passive,
+            // The sign bit, for a comparison, or what is behind it; or the exponent with it.
+            BitOperation::ShiftRight if self.is_shifted_out(shift) => return Outcome::Passive,
             BitOperation::ShiftRight => return Outcome::Lost,
             BitOperation::Other if self.is_small(lane.result) => return Outcome::Passive,
             // A complement, of which the sign is taken.
-            BitOperation::Other if self.small == 0 && result == !operand.value & self.bits => {
-                return Outcome::Scaled(operand);
-            }
+            BitOperation::Other if result == !operand.value & self.bits() => return Outcome::Scaled(operand),
             // A sum changes the sign or the exponent.
             BitOperation::Other if flips && field != before => return Outcome::Lost,
             _ => {}
         }
         let is_number = field == 0 || field.abs_diff(self.one) <= self.range;
-        if is_number && (self.small != 0 || field == before) { Outcome::Scaled(operand) } else { Outcome::Lost }
+        let same_mantissa = (result ^ operand.value) & self.mantissa == 0;
+        if is_number && same_mantissa { Outcome::Scaled(operand) } else { Outcome::Lost }
     }
 
-    /// Whether an integer of two, four or eight bytes is near zero.
+    /// Whether nothing of the mantissa, or no more than the sign, is left behind a shift to the right.
+    fn is_shifted_out(&self, shift: u64) -> bool {
+        let mantissa = u64::from(self.mantissa.count_ones());
+        self.bits() >> shift.min(63) <= 1 || self.mantissa != 0 && shift >= mantissa
+    }
+
+    /// Whether an integer of one, two, four or eight bytes is near zero.
     fn is_small(&self, integer: u64) -> bool {
-        let largest = [u64::MAX, u64::from(u32::MAX), u64::from(u16::MAX)];
-        integer < self.small || largest.into_iter().any(|largest| integer <= largest && integer > largest - self.small)
+        let small = self.one.next_power_of_two() / SMALL;
+        let largest = [u64::MAX, u64::from(u32::MAX), u64::from(u16::MAX), u64::from(u8::MAX)];
+        let is_negative = |&largest: &u64| largest >= self.bits() && integer <= largest && integer > largest - small;
+        integer < small || largest.iter().any(is_negative)
     }
 
     /// An operation of two active operands: one gives the exponent, the other a sign.
@@ -127,7 +155,7 @@ impl Part {
                 matches!(operation, BitOperation::Or | BitOperation::Merge | BitOperation::Xor | BitOperation::Other);
             joins && field(other.value) == 0 && field(operand.value) == field(result)
         };
-        if gives(a, b) || a == b && a.value == result & self.bits {
+        if gives(a, b) || a == b && a.value == result & self.bits() {
             Outcome::Scaled(a)
         } else if gives(b, a) {
             Outcome::Scaled(b)
@@ -177,16 +205,29 @@ impl Change {
 
     /// The dot value of the result; `None` if it is out of range.
     fn scaled(&self, operand: Operand) -> Option<u64> {
-        let Part { sign, exponent, one, small, .. } = *self.part;
-        let flipped = (operand.dot ^ operand.value ^ self.result) & sign;
-        if small == 0 {
-            return Some(flipped | operand.dot & exponent);
-        }
+        let Part { sign, exponent, mantissa, one, .. } = *self.part;
         let field = |bits: u64| if bits & exponent == 0 { one } else { bits & exponent };
         let sum = (operand.dot & exponent) + field(self.result);
         let new = sum.checked_sub(field(operand.value)).filter(|new| (1..exponent).contains(new))?;
-        Some(flipped | new)
+        Some((operand.dot ^ operand.value ^ self.result) & sign | new | operand.dot & mantissa)
     }
+}
+
+/// The dot value of an operation on parts that are known by their shadow, and whether it is lost; `None` if they are not.
+pub(super) fn of_short_parts(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, bool)> {
+    first(&Part::SHORT, lane, operation, suspended)
+}
+
+/// The same for parts that could be other numbers: to be asked if the operation is none on those.
+pub(super) fn of_uncertain_parts(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, bool)> {
+    first(&Part::UNCERTAIN, lane, operation, suspended).filter(|(_, lost)| !lost)
+}
+
+/// What becomes of the first part of which nothing is lost, or of the first one.
+fn first(parts: &[&'static Part], lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, bool)> {
+    let found =
+        || parts.iter().filter_map(|part| Part::of(lane, operation, part)).map(|change| change.shadow(suspended));
+    found().find(|(_, lost)| !lost).or_else(|| found().next())
 }
 
 #[cfg(test)]
@@ -250,7 +291,6 @@ mod tests {
         assert_eq!(of(Other, FIVE, BIAS.wrapping_neg(), 2), Some((0, false)));
         assert_eq!(of(Other, BIAS - 3, BIAS.wrapping_neg(), (-3i64) as u64), Some((0, false)));
         assert_eq!(of(Other, BIAS - 3, BIAS.wrapping_neg(), 0xffff_fffd), Some((0, false)));
-        assert_eq!(of(Other, FIVE, 0, !FIVE & 0xffff_ffff), Some((0, true)));
         assert_eq!(of(Other, FIVE, 0x3000, FIVE + 0x3000), Some((0, true)));
         assert_eq!(of(And, FIVE, 0, 0), Some((0, false)));
         assert_eq!(of(And, FIVE, 0xff, FIVE & 0xff), Some((0, true)));
@@ -282,12 +322,43 @@ mod tests {
             |value: u64, other: u64, result: u64| Lane { a: value, b: other, result, shadow_a: 0x40, shadow_b: 0 };
         assert_eq!(read(&Part::BYTE, &lane(0xbf, 0x80, 0x3f), Xor), Some((0xc0, false)));
         assert_eq!(read(&Part::BYTE, &lane(0xbf, 0x7f, 0x3f), And), Some((0xc0, false)));
-        assert_eq!(read(&Part::BYTE, &lane(0x3f, 0, 0xffff_ffc0), Other), Some((0xc0, false)));
+        assert_eq!(read(&Part::BYTE, &lane(0x3f, 0, 0xffff_ffc0), Other), Some((0xc1, false)));
         assert_eq!(read(&Part::BYTE, &lane(0x3f, 7, 0), ShiftRight), Some((0, false)));
-        // Another exponent, or a byte of a mantissa.
-        assert_eq!(read(&Part::BYTE, &lane(0x3f, 1, 0x40), Other), Some((0, true)));
+        // Another exponent; a byte of a mantissa.
+        assert_eq!(read(&Part::BYTE, &lane(0x3f, 1, 0x40), Other), Some((0x41, false)));
         assert_eq!(read(&Part::BYTE, &lane(0x81, 0x80, 0x01), Xor), None);
         assert_eq!(read(&Part::WORD, &lane(0x3f, 0x80, 0xbf), Xor), None);
+    }
+
+    /// A negative binary64 number and one of binary32, whose exponents are changed.
+    #[test]
+    fn upper_bytes_of_other_formats() {
+        let (value, dot) = ((-1.5f64).to_bits(), 0.7f64.to_bits());
+        let upper = |value: f64, dot: f64, shift: u32| (value.to_bits() >> shift, dot.to_bits() >> shift);
+        for (shift, bits) in [(48, 0xffffu64), (32, 0xffff_ffff)] {
+            let lane = |result: u64| Lane { a: value >> shift, b: 0, result, shadow_a: dot >> shift, shadow_b: 0 };
+            let found = |lane: &Lane, operation| {
+                of_short_parts(lane, operation, false).or_else(|| of_uncertain_parts(lane, operation, false))
+            };
+            let (doubled, dots) = upper(-12.0, 5.6, shift);
+            assert_eq!(found(&lane(doubled), Other), Some((dots, false)));
+            // The mantissa with its sign, and then the exponent of 1/2.
+            let mask = 0x800f_ffff_ffff_ffff >> shift;
+            let (halved, dots) = upper(-0.75, 0.35, shift);
+            let masked = Lane { b: mask, ..lane(value >> shift & mask) };
+            let (shadow, lost) = found(&masked, And).unwrap();
+            assert!(!lost);
+            let set =
+                Lane { a: masked.result, b: halved & !mask & bits, result: halved, shadow_a: shadow, shadow_b: 0 };
+            assert_eq!(found(&set, Or), Some((dots, false)));
+            // The exponent by itself, and a mantissa.
+            let mask = 0x7ff0_0000_0000_0000 >> shift;
+            assert_eq!(found(&Lane { b: mask, ..lane(value >> shift & mask) }, And), Some((0, false)));
+            assert!(found(&lane((value >> shift) + 1), Other).is_none_or(|(_, lost)| lost || shift == 48));
+        }
+        let [value, scaled, dot, expected] = [1.75f32, 14.0, 0.3, 2.4].map(|number| u64::from(number.to_bits() >> 16));
+        let lane = Lane { a: value, b: 0x180, result: scaled, shadow_a: dot, shadow_b: 0 };
+        assert_eq!(of_short_parts(&lane, Other, false), Some((expected, false)));
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! Bytes of numbers, and of their shadow, that are taken apart and put together in general registers.
+
+use super::{Lane, NARROW};
+use crate::ir::BitOperation;
+
+/// The exponent field of binary32 numbers from 0.5 to 1, which `frexp` sets.
+pub(super) const HALF_EXPONENT: u64 = 0x3f00_0000;
+
+impl Lane {
+    /// The shadow of the result if each of its bytes is a byte of one operand, to which the other one contributes neither value nor shadow.
+    pub fn moved(&self, operation: BitOperation) -> Option<u64> {
+        match operation {
+            BitOperation::And if self.shadow_b == 0 => self.kept_by(self.b),
+            BitOperation::Merge => self.merged(),
+            _ => None,
+        }
+    }
+
+    /// The first operand's shadow, if the mask keeps whole bytes and clears only such as were zero and passive.
+    fn kept_by(&self, mask: u64) -> Option<u64> {
+        let masks_bytes = mask.to_le_bytes().into_iter().all(|byte| byte == 0 || byte == 0xff);
+        (masks_bytes && (self.a | self.shadow_a) & !mask == 0).then_some(self.shadow_a)
+    }
+
+    /// The shadow that is left if a mask keeps some bytes of the first operand and no number: code that puts numbers together from their bytes takes them
+    /// out in this way. What keeps both bytes that have the exponent, and not all of the number, is a truncation.
+    pub fn taken_apart(&self, operation: BitOperation) -> Option<u64> {
+        let mask = self.b.to_le_bytes();
+        let kept = |byte: usize| mask[byte] != 0;
+        let is_mask = mask.into_iter().all(|byte| byte == 0 || byte == 0xff) && self.shadow_b == 0;
+        // The highest byte of a binary64 number or the upper of two binary32 numbers, and of the lower one.
+        let truncates = |highest: usize| kept(highest) && kept(highest - 1) && !(0..highest).all(kept);
+        (operation == BitOperation::And && is_mask && !truncates(7) && !truncates(3)).then_some(self.shadow_a & self.b)
+    }
+
+    /// The shadow of two operands whose bytes do not meet.
+    fn merged(&self) -> Option<u64> {
+        let occupied = |value: u64, shadow: u64| (value | shadow).to_le_bytes().map(|byte| byte != 0);
+        let (a, b) = (occupied(self.a, self.shadow_a), occupied(self.b, self.shadow_b));
+        let disjoint = a.into_iter().zip(b).all(|(a, b)| !(a && b));
+        (disjoint && !self.sets_exponent()).then_some(self.shadow_a | self.shadow_b)
+    }
+
+    /// Whether a half could as well be a binary32 number of which one operand has the mantissa and the other, passive one a sign or an exponent:
+    /// then it is not clear whether bytes are put together or a number is scaled.
+    fn sets_exponent(&self) -> bool {
+        let half = |bits: u64, shift: u32| bits >> shift & u64::from(u32::MAX);
+        let sets = |number: u64, other: u64, shadow: u64, other_shadow: u64| {
+            let changed = other & !NARROW.mantissa;
+            let is_scale = changed == NARROW.sign || changed & !NARROW.sign == HALF_EXPONENT;
+            shadow != 0 && other_shadow == 0 && other == changed && is_scale && NARROW.exponent(number) == 0
+        };
+        [0, 32].into_iter().any(|shift| {
+            let [a, b, shadow_a, shadow_b] =
+                [self.a, self.b, self.shadow_a, self.shadow_b].map(|bits| half(bits, shift));
+            sets(a, b, shadow_a, shadow_b) || sets(b, a, shadow_b, shadow_a)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHADOW: u64 = 0x4009_1234_5678_9abc;
+
+    #[test]
+    fn bytes_are_taken_out_of_numbers_that_are_not_truncated() {
+        let taken = |mask: u64| {
+            Lane { a: !0, b: mask, result: mask, shadow_a: SHADOW, shadow_b: 0 }.taken_apart(BitOperation::And)
+        };
+        for mask in [0xff, 0xff00, 0xff_0000, 0xff00_0000, 0x0000_ffff_ffff_ffff, 0xff << 56, 0x00ff_00ff_00ff_00ff] {
+            assert_eq!(taken(mask), Some(SHADOW & mask), "{mask:#x}");
+        }
+        for mask in [0xffff_ff00, 0xffff_0000, 0xffff << 48, !0xff, 0x7fff] {
+            assert_eq!(taken(mask), None, "{mask:#x}");
+        }
+    }
+}
