@@ -51,6 +51,10 @@ pub struct Derivgrind {
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub program: Vec<OsString>,
 
+    /// What is done with programs that the program executes.
+    #[command(flatten)]
+    pub children: Children,
+
     /// Switches for finding errors in derivgrind.
     #[command(flatten)]
     pub debugging: Debugging,
@@ -63,6 +67,7 @@ impl Derivgrind {
         let options = [
             ("--record", self.record.is_some()),
             ("--directions", self.directions.is_some()),
+            ("--trace-children", self.children.trace_children),
             ("--trace", trace.is_some()),
             ("--bisect", bisect.is_some()),
             ("--lockstep", *lockstep),
@@ -88,6 +93,9 @@ pub enum Command {
         /// What is an error.
         #[command(flatten)]
         strictness: Strictness,
+        /// What is done with programs that the program executes.
+        #[command(flatten)]
+        children: Children,
         /// Switches for finding errors in derivgrind.
         #[command(flatten)]
         debugging: Debugging,
@@ -106,6 +114,9 @@ pub enum Command {
         /// What is done with declared variables.
         #[command(flatten)]
         followed: Followed,
+        /// What is done with programs that the program executes.
+        #[command(flatten)]
+        children: Children,
         /// Switches for finding errors in derivgrind.
         #[command(flatten)]
         debugging: Debugging,
@@ -148,6 +159,9 @@ pub enum Command {
         /// The program.
         #[command(flatten)]
         program: Program,
+        /// What is done with programs that the program executes.
+        #[command(flatten)]
+        children: Children,
         /// Switches for finding errors in derivgrind.
         #[command(flatten)]
         debugging: Debugging,
@@ -169,6 +183,17 @@ pub struct Strictness {
     /// Treat lost activity as an error: exit code 3 if an active value met an operation that is not differentiated
     #[arg(long)]
     pub strict: bool,
+}
+
+/// What is done with programs that the program executes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Children {
+    /// Run programs that the program executes in the same way, with the same options; with `record` each one records into DIR/exec.PID
+    #[arg(long)]
+    pub trace_children: bool,
+    /// For our own use: the file that is executed
+    #[arg(long, value_name = "FILE", hide = true, requires = "trace_children")]
+    pub executed: Option<PathBuf>,
 }
 
 /// For our own use, to run a program several times and to look at its declared variables.
@@ -393,7 +418,7 @@ pub fn delimit_program(mut arguments: Vec<OsString>) -> Vec<OsString> {
                 records = true;
                 position += 1;
             }
-            b"--trace" | b"--bisect" | b"--directions" => position += 1,
+            b"--trace" | b"--executed" | b"--bisect" | b"--directions" | b"--code-cache" => position += 1,
             _ if bytes.starts_with(b"--record=") => records = true,
             _ if bytes.starts_with(b"-") => {}
             _ => break,
@@ -486,7 +511,7 @@ mod tests {
     fn commands() {
         let line = parse("derivgrind --quiet record dir -- prog --bisect 1");
         assert!(line.quiet && line.record.is_none());
-        let Some(Command::Record { directory, program, strictness, debugging }) = line.command else {
+        let Some(Command::Record { directory, program, strictness, debugging, .. }) = line.command else {
             panic!("{line:?}")
         };
         assert_eq!(directory.to_str(), Some("dir"));
@@ -497,7 +522,7 @@ mod tests {
         assert!(strictness.strict && !line.strictness.strict);
         assert!(parse("derivgrind --strict --record=dir prog").strictness.strict);
         let line = parse("derivgrind run --bisect 7 --lockstep --trace t prog --trace u");
-        let Some(Command::Run { program, debugging }) = line.command else { panic!("{line:?}") };
+        let Some(Command::Run { program, debugging, .. }) = line.command else { panic!("{line:?}") };
         assert_eq!(debugging.bisect, Some(7));
         assert!(debugging.lockstep);
         assert_eq!(debugging.trace.unwrap().to_str(), Some("t"));

@@ -438,3 +438,27 @@ fn passive_values_raise_no_exceptions_in_forward_mode() {
     let path = program.path();
     assert_eq!(run(DERIVGRIND, &["forward", "--", path.to_str().unwrap()]).succeeds(), "14 1 0\n");
 }
+
+/// A recorded program's children record beside it, and a new recording removes theirs.
+#[test]
+fn executed_programs_have_recordings_of_their_own() {
+    let program = Program::new(
+        "if (argc > 1) { execl(argv[0], argv[0], (char *)0); return 1; } \
+         double x = 3, y; DG_INPUTF(x); y = x * x * x; DG_OUTPUTF(y); return 0;",
+    );
+    let (path, tape) = (program.path(), program.directory.path().join("tape"));
+    for _ in 0..2 {
+        let status = Command::new(DERIVGRIND)
+            .args(["--quiet", "record", "--trace-children"])
+            .args([tape.as_os_str(), "--".as_ref(), path.as_os_str(), "again".as_ref()])
+            .status();
+        assert!(status.unwrap().success());
+        let executed = std::fs::read_dir(&tape).unwrap().map(|entry| entry.unwrap().path());
+        let executed: Vec<PathBuf> = executed.filter(|path| path.is_dir()).collect();
+        assert_eq!(executed.len(), 1, "{executed:?}");
+        std::fs::write(executed[0].join("dg-output-bars"), "1\n").unwrap();
+        run(DERIVGRIND, &["eval", executed[0].to_str().unwrap()]).succeeds();
+        assert_eq!(std::fs::read_to_string(executed[0].join("dg-input-bars")).unwrap().trim(), "27.0");
+        std::fs::remove_file(executed[0].join("dg-output-bars")).unwrap();
+    }
+}

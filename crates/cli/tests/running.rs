@@ -101,3 +101,36 @@ fn a_trace_has_a_line_for_each_block() {
     assert!(text.lines().count() > 1000 && text.lines().all(|line| line.contains(" 0x")));
     run(DERIVGRIND, &["run", "--trace", "/nowhere/trace", "--", "/bin/true"]).says(125, &["/nowhere/trace"]);
 }
+
+/// Each executed program leaves a trace of its own.
+#[test]
+fn executed_programs_run_under_the_tool_if_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    for (option, programs) in [(None, 1), (Some("--trace-children"), 4)] {
+        let traces = directory.path().join(option.unwrap_or("none"));
+        std::fs::create_dir(&traces).unwrap();
+        let trace = traces.join("trace");
+        let line = "echo before; /bin/echo one; cd /; sh -c 'exec /bin/echo two'; exit 4";
+        let output = Command::new(DERIVGRIND)
+            .arg("run")
+            .args(option)
+            .arg("--trace")
+            .arg(&trace)
+            .args(["--", "sh", "-c", line])
+            .output()
+            .unwrap();
+        let ended = ended(output);
+        assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(4), "before\none\ntwo\n", ""));
+        let files = std::fs::read_dir(&traces).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        // The second `sh` and the `echo` that it becomes are one process, and write to one file one after the other.
+        assert_eq!(files.len(), programs - usize::from(option.is_some()), "{files:?}");
+        assert!(files.iter().all(|file| std::fs::metadata(file).unwrap().len() > 100));
+    }
+}
+
+#[test]
+fn derivgrind_under_derivgrind_is_executed_natively() {
+    let line = format!("{DERIVGRIND} run -- echo inner; {DERIVGRIND} --version");
+    let ended = run(DERIVGRIND, &["run", "--trace-children", "--", "sh", "-c", &line]);
+    assert!(ended.succeeds().starts_with("inner\nderivgrind "));
+}

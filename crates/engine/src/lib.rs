@@ -47,6 +47,11 @@ pub struct Options {
     pub code_cache: Option<usize>,
     /// No messages of our own except errors.
     pub quiet: bool,
+    /// The file that is executed, if the first word of the command is only what the program is told of its name.
+    pub executed: Option<PathBuf>,
+    /// Programs that the program executes run under the tool, too: options of our own command line for them. They get `--executed FILE -- WORD...`
+    /// behind these, which must lead to [`Options::executed`]. `None`: they run natively.
+    pub children: Option<Vec<OsString>>,
 }
 
 /// Why a program could not be started.
@@ -112,7 +117,11 @@ pub fn run(command: &[OsString], options: &Options, tool: Box<dyn Tool>) -> Resu
         translate::trampolines::save_everything();
     }
     cpuid::hide_avx512(options.hide_avx512);
-    let start = loader::load(command, &loader::Options::inherited())?;
+    if let Some(children) = &options.children {
+        syscall::children::trace(children);
+    }
+    let start =
+        loader::load(command, &loader::Options { executed: options.executed.clone(), ..loader::Options::inherited() })?;
     let context = context::current();
     // SAFETY: the only reference to this thread's context; no application code runs yet.
     let context = unsafe { &mut *context };

@@ -19,6 +19,8 @@ pub fn cases() -> Vec<Case> {
         own("signals", "gcc", "signals.c", &["-O2"], &[]),
         own("more-signals", "gcc", "more_signals.c", &["-O1", "-lm", "-lrt"], &[]),
         own("processes", "gcc", "processes.c", &["-O2"], &[]),
+        own("seccomp", "gcc", "seccomp.c", &["-O2", "-pthread"], &[]),
+        own("seccomp-strict", "gcc", "strict.c", &["-O2"], &[]),
         own("identity", "gcc", "identity.c", &["-O2"], &["argument"]),
         own("memory", "gcc", "memory.c", &["-O2"], &[]),
         own("floating-point", "gcc", "floating.c", &["-O1", "-frounding-math", "-lm"], &[]),
@@ -51,6 +53,7 @@ pub fn cases() -> Vec<Case> {
         }),
     ]);
     cases.extend(in_a_small_code_cache());
+    cases.extend(with_traced_children());
     let faults = [
         "nothing",
         "read",
@@ -93,6 +96,37 @@ fn in_a_small_code_cache() -> Vec<Case> {
         own("small-cache-generated-code", "gcc", "generated_code.c", &["-O2"], &[]),
     ]);
     cases.into_iter().map(|case| case.with_options(&["--code-cache=64K"])).collect()
+}
+
+/// Programs that execute others, which run under the tool, too.
+fn with_traced_children() -> Vec<Case> {
+    const SCRIPT: &str = "#!/bin/sh\necho \"$0 $# $1\"; exec ./named \"$@\"\n";
+    const LINE: &str = "PATH=.:$PATH; export PATH WHERE=here; script 'a b'; ./link; (exec -a other ./named x); sh missing; ./text; env -i ./named; \
+                        echo $? | cat; exit 3";
+    let words: [(&str, &[&str]); 3] = [
+        ("shell", &["sh", "-c", "for i in 1 2 3; do (expr $i + 1; exit $i) | sort; done; wait; exec ls /"]),
+        ("xargs", &["sh", "-c", "seq 20 | xargs -n3 -P1 echo; find /etc/passwd -exec wc -l {} +"]),
+        (
+            "perl",
+            &["perl", "-e", "print `echo $_` for 1..3; system 'false'; print $?; exec 'sh', '-c', 'kill -TERM $$'"],
+        ),
+    ];
+    let mut cases: Vec<Case> = words.map(|(name, words)| Case::new(format!("children-{name}"), words)).into();
+    cases.push(Case::new("children-scripts", &["bash", "-c", LINE]).prepared(|directory| {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        for (name, text) in [("script", SCRIPT), ("text", "echo no interpreter $0\n")] {
+            std::fs::write(directory.join(name), text)?;
+            std::fs::set_permissions(directory.join(name), std::fs::Permissions::from_mode(0o755))?;
+        }
+        symlink("script", directory.join("link"))?;
+        let source = compiler::programs().join("named.c");
+        compiler::compile("gcc", &source, &directory.join("named"), &["-O1"])
+    }));
+    cases.extend([
+        own("children-processes", "gcc", "processes.c", &["-O2"], &[]),
+        own("children-seccomp", "gcc", "seccomp.c", &["-O2", "-pthread"], &[]),
+    ]);
+    cases.into_iter().map(|case| case.with_options(&["--trace-children"])).collect()
 }
 
 /// Enough lines for several threads of `sort`.

@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod check;
+mod children;
 mod config;
 mod demo;
 mod evaluate;
@@ -42,15 +43,23 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
             Err(Failure::new(Exit::Usage, "name a command or a program to run; `derivgrind --help` lists the commands"))
         }
         None => match line.record {
-            Some(directory) => program::record(&directory, &line.program, &line.debugging, plain),
-            None => program::forward(&line.program, line.directions.unwrap_or(1), &line.debugging, None, plain),
+            Some(directory) => {
+                let way = program::Way { words: &line.program, children: &line.children, debugging: &line.debugging };
+                program::record(&directory, &way, plain)
+            }
+            None => {
+                let way = program::Way { words: &line.program, children: &line.children, debugging: &line.debugging };
+                program::forward(&way, line.directions.unwrap_or(1), None, plain)
+            }
         },
-        Some(Command::Record { directory, program, strictness, debugging }) => {
-            program::record(&directory, &program.words, &debugging, reporting(strictness))
+        Some(Command::Record { directory, program, strictness, children, debugging }) => {
+            let way = program::Way { words: &program.words, children: &children, debugging: &debugging };
+            program::record(&directory, &way, reporting(strictness))
         }
-        Some(Command::Forward { directions, program, strictness, followed, debugging }) => {
+        Some(Command::Forward { directions, program, strictness, followed, children, debugging }) => {
             let declared = repeated::declared(&followed)?;
-            program::forward(&program.words, directions, &debugging, declared, reporting(strictness))
+            let way = program::Way { words: &program.words, children: &children, debugging: &debugging };
+            program::forward(&way, directions, declared, reporting(strictness))
         }
         Some(Command::Perturbed { program, followed }) => {
             program::perturbed(&program.words, repeated::declared(&followed)?, quiet)
@@ -59,7 +68,10 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
         Some(Command::Eval { directory, forward }) => evaluate::evaluate(&directory, forward, quiet),
         Some(Command::Grad(grad)) => grad::grad(&grad, reporting(grad.strictness)),
         Some(Command::Tape(command)) => tape::tape(&command),
-        Some(Command::Run { program, debugging }) => program::run(&program.words, &debugging, quiet),
+        Some(Command::Run { program, children, debugging }) => {
+            let way = program::Way { words: &program.words, children: &children, debugging: &debugging };
+            program::run(&way, quiet)
+        }
         Some(Command::Demo) => demo::demo(),
         Some(Command::Config(what)) => config::config(&what),
     }

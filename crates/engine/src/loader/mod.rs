@@ -22,6 +22,8 @@ use crate::memory::{self, Protection};
 pub struct Options {
     /// Environment strings, `NAME=value`.
     pub environment: Vec<OsString>,
+    /// The file that is executed, if the first word of the command is only what the program is told of its name.
+    pub executed: Option<PathBuf>,
     /// What `PATH` is for the search of the program, if it is set.
     pub path: Option<OsString>,
 }
@@ -41,7 +43,7 @@ impl Options {
                 entry = entry.add(1);
             }
         }
-        Options { environment, path: std::env::var_os("PATH") }
+        Options { environment, executed: None, path: std::env::var_os("PATH") }
     }
 }
 
@@ -86,7 +88,7 @@ pub fn program() -> Option<&'static Program> {
 /// # Errors
 /// As for [`load`], except those of mapping.
 pub fn check(command: &[OsString], options: &Options) -> Result<(), LoadError> {
-    let found = search::find(command, options.path.as_deref())?;
+    let found = search::find(command, options.executed.as_deref(), options.path.as_deref())?;
     let image = Image::read(found.file, &found.path)?;
     if let Some(interpreter) = image.interpreter()? {
         open_interpreter(&found.path, interpreter)?;
@@ -99,7 +101,7 @@ pub fn check(command: &[OsString], options: &Options) -> Result<(), LoadError> {
 /// # Errors
 /// One variant for each reason why a program cannot be started, with the file's path and advice.
 pub fn load(command: &[OsString], options: &Options) -> Result<Start, LoadError> {
-    let found = search::find(command, options.path.as_deref())?;
+    let found = search::find(command, options.executed.as_deref(), options.path.as_deref())?;
     let image = Image::read(found.file, &found.path)?;
     let interpreter = image.interpreter()?;
     let interpreter = interpreter.map(|path| open_interpreter(&found.path, path)).transpose()?;
@@ -138,7 +140,21 @@ pub fn load(command: &[OsString], options: &Options) -> Result<Start, LoadError>
 
 /// Whether `execve` of a file is likely to succeed.
 pub(crate) fn can_execute(path: &Path) -> bool {
-    search::find(&[path.as_os_str().to_owned()], None).is_ok()
+    search::find(&[path.as_os_str().to_owned()], Some(path), None).is_ok()
+}
+
+/// The ELF file that `execve` of `path` would load: the interpreter if that is a script.
+///
+/// # Errors
+/// If it cannot be loaded here.
+pub(crate) fn executable_of(path: &Path) -> Result<std::fs::File, LoadError> {
+    let found = search::find(&[path.as_os_str().to_owned()], Some(path), None)?;
+    let image =
+        Image::read(found.file.try_clone().map_err(|error| LoadError::from_io(path.to_owned(), error))?, &found.path)?;
+    if let Some(interpreter) = image.interpreter()? {
+        open_interpreter(&found.path, interpreter)?;
+    }
+    Ok(found.file)
 }
 
 fn open_interpreter(program: &Path, interpreter: PathBuf) -> Result<Image, LoadError> {

@@ -27,10 +27,13 @@ pub struct Found {
     pub arguments: Vec<OsString>,
 }
 
-/// Finds the ELF file for a command, as a shell and the kernel would.
-pub fn find(command: &[OsString], path_variable: Option<&OsStr>) -> Result<Found, LoadError> {
+/// Finds the ELF file for a command, as a shell and the kernel would. `executed` is the file, if that is not what its first word says.
+pub fn find(command: &[OsString], executed: Option<&Path>, path_variable: Option<&OsStr>) -> Result<Found, LoadError> {
     let name = command.first().ok_or(LoadError::NoProgram)?;
-    let executed = in_path(name, path_variable)?;
+    let executed = match executed {
+        Some(path) => path.to_owned(),
+        None => in_path(name, path_variable)?,
+    };
     let mut path = executed.clone();
     let mut arguments = command.to_vec();
     for _ in 0..DEEPEST {
@@ -160,10 +163,12 @@ mod tests {
         fs::write(&script, "#!/bin/sh -e\n").unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&script, mode).unwrap();
-        let found = find(&[script.clone().into(), "one".into()], None).unwrap();
+        let found = find(&[script.clone().into(), "one".into()], None, None).unwrap();
         assert_eq!(found.executed, script);
         assert_eq!(found.path, Path::new("/bin/sh"));
-        let expected: [OsString; 4] = ["/bin/sh".into(), "-e".into(), script.into(), "one".into()];
+        let expected: [OsString; 4] = ["/bin/sh".into(), "-e".into(), script.clone().into(), "one".into()];
         assert_eq!(found.arguments, expected);
+        let renamed = find(&["name".into(), "one".into()], Some(&script), None).unwrap();
+        assert_eq!((renamed.executed, renamed.arguments), (script.clone(), expected.to_vec()));
     }
 }

@@ -10,7 +10,7 @@ fn attempt(content: &[u8], mode: u32) -> LoadError {
     let path = directory.path().join("program");
     fs::write(&path, content).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-    let found = search::find(&[path.into()], None);
+    let found = search::find(&[path.into()], None, None);
     found.and_then(|found| Image::read(found.file, &found.path).map(drop)).unwrap_err()
 }
 
@@ -62,17 +62,17 @@ fn scripts_that_cannot_be_interpreted() {
     let path = directory.path().join("circle");
     fs::write(&path, format!("#!{}\n", path.display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(matches!(search::find(&[path.into()], None), Err(LoadError::TooManyInterpreters(_))));
+    assert!(matches!(search::find(&[path.into()], None, None), Err(LoadError::TooManyInterpreters(_))));
 }
 
 #[test]
 fn names_that_lead_nowhere() {
-    let find = |name: &str| search::find(&[name.into()], Some(OsStr::new("/usr/bin:/bin"))).unwrap_err();
+    let find = |name: &str| search::find(&[name.into()], None, Some(OsStr::new("/usr/bin:/bin"))).unwrap_err();
     assert!(matches!(find("/does/not/exist"), LoadError::NotFound { searched: false, .. }));
     assert!(matches!(find("does-not-exist"), LoadError::NotFound { searched: true, .. }));
     assert!(matches!(find("/usr"), LoadError::Directory(_)));
     assert!(matches!(find("/dev/null"), LoadError::NotRegular(_)));
-    assert!(matches!(search::find(&[], None), Err(LoadError::NoProgram)));
+    assert!(matches!(search::find(&[], None, None), Err(LoadError::NoProgram)));
     assert_eq!(find("does-not-exist").exit_code(), 127);
     assert_eq!(find("/usr").exit_code(), 126);
 }
@@ -80,7 +80,7 @@ fn names_that_lead_nowhere() {
 #[test]
 fn a_program_in_path_is_found_and_mapped_near() {
     let _lock = crate::memory::tests::address_space();
-    let found = search::find(&["true".into()], Some(OsStr::new("/nowhere:/usr/bin:/bin"))).unwrap();
+    let found = search::find(&["true".into()], None, Some(OsStr::new("/nowhere:/usr/bin:/bin"))).unwrap();
     assert_eq!(found.arguments, ["true"]);
     let image = Image::read(found.file, &found.path).unwrap();
     let placed = image.map().unwrap();

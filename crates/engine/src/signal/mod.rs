@@ -143,6 +143,19 @@ pub fn raise_fault(context: &mut Context, signal: i32, code: i32, address: u64) 
     context.attention.store(1, Ordering::SeqCst);
 }
 
+/// A filter of the application forbids a system call: SIGSYS, as the kernel sends it (`SECCOMP_RET_TRAP`). `context.rip` is behind the call.
+pub(crate) fn raise_forbidden_call(context: &mut Context, number: i32, architecture: u32, detail: i32) {
+    const SYS_SECCOMP: i32 = 1;
+    let mut arrived = Arrived::fault(libc::SIGSYS, SYS_SECCOMP, context.rip, FaultDetail::default());
+    // `si_errno`, `si_syscall` and `si_arch`.
+    for (offset, word) in [(4, detail as u32), (24, number as u32), (28, architecture)] {
+        arrived.information[offset..offset + 4].copy_from_slice(&word.to_ne_bytes());
+    }
+    let _blocked = mask::BlockAll::new();
+    let _ = thread::state(context).signals.queue.push(arrived);
+    context.attention.store(1, Ordering::SeqCst);
+}
+
 /// Delivers what has arrived: builds frames and enters handlers, or takes default actions. Called by the dispatcher between blocks.
 pub fn deliver_pending(context: &mut Context) {
     context.attention.store(0, Ordering::SeqCst);
@@ -296,7 +309,7 @@ pub(crate) fn change_mask(context: &mut Context, new: Set) {
 }
 
 /// Ends the process as the signal's default action does.
-fn die(context: &mut Context, signal: i32) -> ! {
+pub(crate) fn die(context: &mut Context, signal: i32) -> ! {
     thread::finish_process(context);
     let _ = action::set_host_action(signal, &Action::default());
     mask::set_exactly(!bit(signal));

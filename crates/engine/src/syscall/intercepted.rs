@@ -1,6 +1,6 @@
 //! Which calls are not simply passed on, and what handles them.
 
-use super::{Arguments, Outcome, descriptors, limits, memory_calls, process, time};
+use super::{Arguments, Outcome, descriptors, limits, memory_calls, process, seccomp, time};
 use crate::context::Context;
 use crate::procfs;
 use crate::signal::calls as signals;
@@ -42,6 +42,7 @@ pub(super) fn handler(number: i64) -> Option<Handler> {
         libc::SYS_prctl => process::prctl,
         // Each has an alternative that programs fall back to.
         libc::SYS_rseq | libc::SYS_userfaultfd | libc::SYS_io_uring_setup | libc::SYS_modify_ldt => unsupported,
+        libc::SYS_seccomp => seccomp::seccomp,
         libc::SYS_set_thread_area | libc::SYS_get_thread_area => unsupported,
 
         libc::SYS_clock_gettime => time::clock_gettime,

@@ -1,5 +1,6 @@
 //! System calls of the application: passed on, except where they touch what belongs to the engine.
 
+pub(crate) mod children;
 mod descriptors;
 mod extent;
 mod intercepted;
@@ -8,6 +9,7 @@ mod memory_calls;
 mod process;
 pub mod raw;
 mod reads;
+mod seccomp;
 mod time;
 mod vfork;
 pub(crate) mod vsyscall;
@@ -80,6 +82,8 @@ pub fn dispatch(context: &mut Context) -> Next {
     let signals = &thread::state(context).signals;
     let outcome = if signals.queue.is_waiting() && !signals.call_put_off.replace(true) {
         Outcome::Restart { started: false }
+    } else if let Some(decided) = seccomp::decide(context, number, &arguments) {
+        decided
     } else {
         match intercepted::handler(number) {
             Some(handler) => handler(context, arguments),

@@ -1,7 +1,10 @@
 //! Threads, processes, programs: calls that start and end them.
 
+use std::path::{Path, PathBuf};
+
+use super::children::{self, Command};
 use super::raw::{result, syscall};
-use super::{Arguments, Outcome, descriptors, limits};
+use super::{Arguments, Outcome, descriptors, limits, seccomp};
 use crate::context::{Context, Gpr};
 use crate::memory::{self, user};
 use crate::procfs;
@@ -185,8 +188,11 @@ pub(super) fn execve(context: &mut Context, mut arguments: Arguments) -> Outcome
     let own = procfs::program_for_link(path.as_bytes());
     let path = own.unwrap_or(path);
     arguments[0] = path.as_ptr() as u64;
-    let loadable = crate::loader::can_execute(std::path::Path::new(std::ffi::OsStr::new(path_str(&path))));
-    replace_program(context, libc::SYS_execve, arguments, loadable)
+    let file = Path::new(path_str(&path));
+    if let Some(command) = Command::instead_of(file, arguments[1]) {
+        return replace_program(context, libc::SYS_execve, command.execve(arguments[2]), true);
+    }
+    replace_program(context, libc::SYS_execve, arguments, crate::loader::can_execute(file))
 }
 
 fn path_str(path: &std::ffi::CStr) -> &std::ffi::OsStr {
@@ -195,23 +201,28 @@ fn path_str(path: &std::ffi::CStr) -> &std::ffi::OsStr {
 
 /// `execveat`.
 pub(super) fn execveat(context: &mut Context, arguments: Arguments) -> Outcome {
-    let [directory, path, _, _, flags, _] = arguments;
+    let [directory, path, list, environment, flags, _] = arguments;
     let Ok(Some(path)) = user::read_string(path, libc::PATH_MAX as usize) else {
         return Outcome::Pass(libc::SYS_execveat, arguments);
     };
-    let path = std::path::Path::new(path_str(&path));
+    let path = Path::new(path_str(&path));
     let full = if path.is_absolute() || directory as i32 == libc::AT_FDCWD {
         path.to_owned()
     } else {
         // With an empty path it is the descriptor itself.
-        let base = std::path::PathBuf::from(format!("/proc/self/fd/{}", directory as i32));
+        let base = PathBuf::from(format!("/proc/self/fd/{}", directory as i32));
         if flags & libc::AT_EMPTY_PATH as u64 != 0 && path.as_os_str().is_empty() { base } else { base.join(path) }
     };
-    let loadable = crate::loader::can_execute(&full);
-    replace_program(context, libc::SYS_execveat, arguments, loadable)
+    let no_link = flags & libc::AT_SYMLINK_NOFOLLOW as u64 != 0;
+    // The descriptor may be closed when the program is loaded.
+    let name = if full.starts_with("/proc/self/fd") { children::named(&full) } else { Some(full.clone()) };
+    if let Some(command) = name.filter(|_| !no_link).and_then(|name| Command::instead_of(&name, list)) {
+        return replace_program(context, libc::SYS_execve, command.execve(environment), true);
+    }
+    replace_program(context, libc::SYS_execveat, arguments, crate::loader::can_execute(&full))
 }
 
-/// The new program runs natively, so for the tool the process ends here. Therefore a call that can only fail is not announced.
+/// For the tool the process ends here, whether the new program runs natively or under another derivgrind. Therefore a call that can only fail is not announced.
 fn replace_program(context: &mut Context, number: i64, arguments: Arguments, loadable: bool) -> Outcome {
     if !loadable {
         return super::pass(context, number, arguments);
@@ -220,6 +231,7 @@ fn replace_program(context: &mut Context, number: i64, arguments: Arguments, loa
     limits::hand_over();
     // The new program inherits the mask, in which even faults may be blocked.
     let before = mask::set_exactly(thread::state(context).signals.mask.get());
+    seccomp::hand_over();
     // SAFETY: replaces this process's program, or fails.
     let value = unsafe { syscall(number, arguments) };
     mask::set_exactly(before);
@@ -311,7 +323,14 @@ pub(super) fn get_robust_list(context: &mut Context, arguments: Arguments) -> Ou
 
 /// `ptrace`: who traces this process would see derivgrind's registers.
 pub(super) fn ptrace(_: &mut Context, arguments: Arguments) -> Outcome {
+    static TOLD: std::sync::Once = std::sync::Once::new();
     if arguments[0] as libc::c_uint == libc::PTRACE_TRACEME {
+        TOLD.call_once(|| {
+            crate::report(
+                "the program wants to be traced by its parent (ptrace), which would see derivgrind's registers instead of the program's; \
+                 the call fails with EPERM. Run what traces natively, with derivgrind inside",
+            );
+        });
         return Outcome::error(libc::EPERM);
     }
     Outcome::Pass(libc::SYS_ptrace, arguments)
@@ -333,6 +352,12 @@ pub(super) fn prctl(context: &mut Context, arguments: Arguments) -> Outcome {
         libc::PR_SET_MM => return Outcome::error(libc::EPERM),
         // It would catch the engine's own calls.
         PR_SET_SYSCALL_USER_DISPATCH => return Outcome::error(libc::EINVAL),
+        libc::PR_SET_SECCOMP => return seccomp::set_by_prctl(arguments),
+        libc::PR_GET_SECCOMP => {
+            if let Some(mode) = seccomp::mode() {
+                return mode;
+            }
+        }
         libc::PR_GET_TID_ADDRESS => {
             let address = thread::state(context).clear_child_tid.get();
             memory::clear_shadow(arguments[1], 8);
