@@ -6,6 +6,7 @@ mod client_request;
 mod control_flow;
 mod emitter;
 mod exits;
+mod flags;
 mod layers;
 mod liveness;
 mod null;
