@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::mem::offset_of;
 
+use derivgrind_ad::shadow;
 use derivgrind_native::Machine;
 use iced_x86::Code;
 
@@ -15,9 +16,6 @@ use crate::values::Format;
 
 /// Forms that differ, each with its first difference.
 pub type Differences = BTreeMap<Code, String>;
-
-/// The tag of a binary64 index in its shadow (docs/architecture.md).
-const WIDE_TAG: u64 = 1 << 63;
 
 /// Compares a run with the native one and with the expectations.
 pub fn differences(cases: &Cases, native: &Run, run: &Run, mode: Mode) -> Differences {
@@ -128,7 +126,7 @@ impl Checker<'_> {
             (Mark::Input(format, dot), Mode::Forward) => format.bits(dot),
             (Mark::Input(format, _), _) => {
                 let index = self.run.inputs[usize::from(mark)];
-                if format == Format::Double { index | WIDE_TAG } else { index }
+                if format == Format::Double { shadow::of_wide(index) } else { shadow::of_narrow(index) }
             }
         }
         .to_le_bytes()
@@ -157,11 +155,12 @@ impl Checker<'_> {
 
     /// The partial derivatives on the tape.
     fn record(&self, format: Format, terms: &[(u16, f64)], shadow: u64) -> Option<String> {
-        if format == Format::Double && shadow != 0 && shadow & WIDE_TAG == 0 {
-            return Some(format!("shadow {shadow:#x} is no binary64 index"));
-        }
+        let index = if format == Format::Double { shadow::wide_index(shadow) } else { shadow::narrow_index(shadow) };
+        let Some(index) = index else {
+            return Some(format!("shadow {shadow:#x} is no index"));
+        };
         let mut found = BTreeMap::new();
-        self.resolve(shadow & !WIDE_TAG, 1.0, &mut found);
+        self.resolve(index, 1.0, &mut found);
         let active: Vec<u16> = terms.iter().map(|(mark, _)| *mark).collect();
         if let Some(other) = found.keys().find(|mark| !active.contains(mark)) {
             return Some(format!("depends on {}, which it should not", self.name(*other)));
