@@ -284,6 +284,9 @@ pub fn advise(start: u64, length: u64, advice: i32) -> Result<(), i32> {
         && outcome.is_ok()
     {
         shadow::advise(range.clone(), shadow_layers(), advice);
+        if matches!(advice, libc::MADV_WIPEONFORK | libc::MADV_KEEPONFORK) {
+            state().map.set_wiped(range.clone(), advice == libc::MADV_WIPEONFORK);
+        }
     }
     // ENOMEM: parts were unmapped, the rest was processed.
     if matches!(advice, libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_REMOVE)
@@ -294,6 +297,13 @@ pub fn advise(start: u64, length: u64, advice: i32) -> Result<(), i32> {
         aftermath.changed = state().map.overlapping(range).cloned().collect();
     }
     outcome
+}
+
+/// In a forked child, where the kernel has made memory zero: clears what belongs to its shadow in pages that are shared with other shadow.
+pub(crate) fn wipe_in_child() {
+    let wiped: Vec<Range<u64>> =
+        state().map.iter().filter(|mapping| mapping.wiped).map(|mapping| mapping.start..mapping.end).collect();
+    wiped.into_iter().for_each(|range| shadow::clear_edges(&range, shadow_layers()));
 }
 
 /// Says where the `brk` heap begins, or nothing to leave it at its usual place; to be called before the program starts.

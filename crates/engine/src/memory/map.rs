@@ -106,6 +106,8 @@ pub struct Mapping {
     pub shared: bool,
     /// Whether stores have been permitted at some time since it was mapped.
     pub was_writable: bool,
+    /// Whether a forked child finds zeros there (`MADV_WIPEONFORK`).
+    pub wiped: bool,
     /// What is mapped.
     pub kind: Kind,
 }
@@ -113,7 +115,8 @@ pub struct Mapping {
 impl Mapping {
     /// A private mapping.
     pub fn private(range: Range<u64>, protection: Protection, kind: Kind) -> Mapping {
-        Mapping { start: range.start, end: range.end, protection, shared: false, was_writable: protection.write, kind }
+        let Range { start, end } = range;
+        Mapping { start, end, protection, shared: false, was_writable: protection.write, wiped: false, kind }
     }
 
     /// Whether the program can never have stored anything there: a private file mapping that it cannot and could not write.
@@ -128,6 +131,7 @@ impl Mapping {
             protection: self.protection,
             shared: self.shared,
             was_writable: self.was_writable,
+            wiped: self.wiped,
             kind: self.kind.advanced(range.start - self.start),
         }
     }
@@ -137,6 +141,7 @@ impl Mapping {
             && self.protection == next.protection
             && self.shared == next.shared
             && self.was_writable == next.was_writable
+            && self.wiped == next.wiped
             && self.kind.advanced(self.end - self.start) == next.kind
     }
 }
@@ -235,6 +240,13 @@ impl IntervalMap {
             self.insert(Mapping { protection, was_writable, ..mapping.clone() });
         }
         before.into_iter().filter(|mapping| mapping.protection != protection).collect()
+    }
+
+    /// Says whether a forked child finds zeros in all that is mapped in `range`.
+    pub fn set_wiped(&mut self, range: Range<u64>, wiped: bool) {
+        for mapping in self.remove(range) {
+            self.insert(Mapping { wiped, ..mapping });
+        }
     }
 
     /// The lowest free range of `length` bytes in `window` whose start is a multiple of `alignment` (a power of two).

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use calls::map_stack;
+pub(crate) use calls::wipe_in_child;
 pub use calls::{advise, attach_segment, change_break, detach_segment, map, protect, remap, set_break_start, unmap};
 use map::IntervalMap;
 pub use map::{FileOrigin, Kind, Mapping, Protection, pages_up};

@@ -95,12 +95,19 @@ pub(super) fn unmap(range: Range<u64>, count: u32, neighbours: Neighbours) {
     }
 }
 
-/// Gives the kernel the same advice for shadow as for data, as far as the pages belong to the range alone: what a child gets of its edges is not the
-/// range's affair only.
+/// Gives the kernel the same advice for shadow as for data. What takes a child something away concerns pages that belong to the range alone (see [`clear_edges`] for the others), what
+/// leaves it there all pages that have a part of it.
 pub(super) fn advise(range: Range<u64>, count: u32, advice: i32) {
+    let takes = matches!(advice, libc::MADV_DONTFORK | libc::MADV_WIPEONFORK);
     for layer in layers(&range, count) {
-        host::advise(inner(&layer), advice);
+        let pages = page_of(layer.start)..layer.end.next_multiple_of(PAGE);
+        host::advise(if takes { inner(&layer) } else { pages }, advice);
     }
+}
+
+/// Makes zero what belongs to a range in pages that it shares with what lies beside it.
+pub(super) fn clear_edges(range: &Range<u64>, count: u32) {
+    layers(range, count).flat_map(|layer| edges(&layer)).for_each(clear_bytes);
 }
 
 /// Moves the shadow of `length` bytes from one application address to another, where shadow is mapped; the source's shadow is zero or unmapped

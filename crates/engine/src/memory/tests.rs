@@ -128,6 +128,33 @@ fn shadow_comes_zero_and_goes_with_its_memory() {
 }
 
 #[test]
+fn a_child_finds_no_shadow_where_its_memory_is_wiped() {
+    let _lock = address_space();
+    let start = map_alone(0x6000);
+    let words = |from: u64, to: u64| (start + from..start + to).step_by(0x7f8);
+    words(0, 0x6000).for_each(|at| set_shadow(at, 7));
+    advise(start + 0x1000, 0x4000, libc::MADV_WIPEONFORK).unwrap();
+    advise(start + 0x4000, 0x1000, libc::MADV_KEEPONFORK).unwrap();
+    // SAFETY: the child reads and writes memory of its own, and ends without running anything of the parent's.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        super::wipe_in_child();
+        let right = words(0, 0x6000).all(|at| {
+            let wiped = (start + 0x1000..start + 0x4000).contains(&at);
+            shadow(at) == if wiped { [0, 0] } else { [7, 8] }
+        });
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(!right)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    assert!(words(0, 0x6000).all(|at| shadow(at) == [7, 8]), "in the parent");
+    unmap(start, 0x6000).unwrap();
+}
+
+#[test]
 fn each_of_many_neighbours_has_its_own_shadow() {
     let _lock = address_space();
     const PAGES: u64 = 12;

@@ -155,6 +155,7 @@ fn fork_host(request: Request) -> Result<u64, i32> {
 fn enter_child(context: &mut Context, request: Request) {
     let has = |wanted: libc::c_int| request.flags & flag(wanted) != 0;
     crate::lockstep::forget();
+    memory::wipe_in_child();
     let state = thread::state(context);
     state.leader.set(true);
     let cleared = if has(libc::CLONE_CHILD_CLEARTID) { request.child_tid } else { 0 };
