@@ -20,7 +20,7 @@ use crate::thread;
 
 /// A space is left early if so many bytes, and more than half of it, belong to code that is not valid any more: programs that generate code all the
 /// time would else fill all memory that the cache may take.
-const STALE_BYTES: u64 = 8 << 20;
+const STALE_BYTES: u64 = 2 << 20;
 
 /// How long a thread waits, at a time, for others to leave a space.
 const PAUSE: Duration = Duration::from_micros(50);

@@ -52,6 +52,13 @@ pub(crate) struct ThreadSignals {
     pub host_stack: Cell<Option<HostStack>>,
 }
 
+/// Signals that wait in a thread.
+#[derive(Default)]
+pub(crate) struct Pending {
+    arrived: Vec<Arrived>,
+    held_back: [Option<Arrived>; HELD_BACK],
+}
+
 /// One for each signal in [`action::SYNCHRONOUS`].
 const HELD_BACK: usize = 6;
 
@@ -80,6 +87,21 @@ impl ThreadSignals {
     /// Signals that are held back: they count as pending.
     pub fn held_back(&self) -> Set {
         self.held_back.get().iter().flatten().fold(0, |set, arrived| set | bit(arrived.signal))
+    }
+
+    /// Takes all signals that wait, whether they can be delivered or not: a new process has none. Signals must be blocked in the host.
+    pub fn take_pending(&self) -> Pending {
+        Pending { arrived: std::iter::from_fn(|| self.queue.pop()).collect(), held_back: self.held_back.take() }
+    }
+
+    /// Lets only these signals wait. Signals must be blocked in the host.
+    pub fn set_pending(&self, pending: Pending) {
+        drop(self.take_pending());
+        self.held_back.set(pending.held_back);
+        for arrived in pending.arrived {
+            // There is room: they come from this queue.
+            let _ = self.queue.push(arrived);
+        }
     }
 
     /// Whether a change of the mask has made a signal deliverable that was held back.

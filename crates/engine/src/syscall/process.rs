@@ -161,6 +161,7 @@ fn enter_child(context: &mut Context, request: Request) {
     let cleared = if has(libc::CLONE_CHILD_CLEARTID) { request.child_tid } else { 0 };
     state.clear_child_tid.set(cleared);
     state.robust_list.set((0, 0));
+    drop(state.signals.take_pending());
     if has(libc::CLONE_CHILD_SETTID) {
         let _ = user::write(request.child_tid, context.tid);
         memory::clear_shadow(request.child_tid, 4);

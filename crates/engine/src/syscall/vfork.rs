@@ -12,7 +12,7 @@ use super::process::report_child;
 use super::raw::result;
 use crate::context::{Context, Gpr, VECTOR_STATE_BYTES};
 use crate::memory::{self, PAGE};
-use crate::signal::{action, mask, stack::AltStack};
+use crate::signal::{Pending, action, mask, stack::AltStack};
 use crate::thread::{self, Request};
 use crate::tool::{SignalFrame, Version};
 
@@ -28,6 +28,7 @@ struct Saved {
     tid: u32,
     in_cache: u32,
     mask: u64,
+    pending: Pending,
     alt_stack: AltStack,
     clear_child_tid: u64,
     robust_list: (u64, u64),
@@ -52,6 +53,8 @@ impl Saved {
             tid: context.tid,
             in_cache: context.in_cache.load(Ordering::SeqCst),
             mask: state.signals.mask.get(),
+            // They are none of the child's.
+            pending: state.signals.take_pending(),
             alt_stack: state.signals.alt_stack.get(),
             clear_child_tid: state.clear_child_tid.get(),
             robust_list: state.robust_list.get(),
@@ -74,6 +77,8 @@ impl Saved {
         context.inside.store(0, Ordering::Release);
         let state = thread::state(context);
         state.signals.mask.set(self.mask);
+        state.signals.set_pending(self.pending);
+        context.attention.store(1, Ordering::SeqCst);
         state.signals.alt_stack.set(self.alt_stack);
         state.clear_child_tid.set(self.clear_child_tid);
         state.robust_list.set(self.robust_list);
