@@ -5,10 +5,11 @@ use std::mem::offset_of;
 
 use derivgrind_native::operands;
 use derivgrind_native::{Machine, Native, Random, Refusal, Registers};
-use iced_x86::{Code, Instruction, OpCodeOperandKind, OpKind, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpCodeOperandKind, OpKind, Register};
 
 use crate::elements::Elements;
 use crate::natively::Movement;
+use crate::places;
 use crate::reference;
 use crate::values::Format;
 use crate::writer::Writer;
@@ -124,7 +125,13 @@ impl Cases {
                     if cases.snippets.len() == first + extent.instructions {
                         break;
                     }
-                    let Some(instruction) = operands::instruction(code, in_memory, &mut random) else { continue };
+                    let Some(mut instruction) = operands::instruction(code, in_memory, &mut random) else { continue };
+                    repeat(&mut instruction, &mut random);
+                    if code.op_code().op_kinds().contains(&OpCodeOperandKind::mem_offs) {
+                        instruction.set_memory_base(Register::None);
+                        instruction.set_memory_displacement64(data + instruction.memory_displacement64());
+                        instruction.set_memory_displ_size(8);
+                    }
                     let has_memory =
                         (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
                     if in_memory != has_memory {
@@ -204,7 +211,9 @@ impl Cases {
         }
         let mut instruction = instruction;
         let distinct = distinct(instruction);
-        if native.run(&distinct, &mut self.bases[0].clone()) != Err(Refusal::Encoding) {
+        // A count out of a random register would let it overwrite everything.
+        let repeats = places::repeats(instruction);
+        if !repeats && native.run(&distinct, &mut self.bases[0].clone()) != Err(Refusal::Encoding) {
             instruction = &distinct;
         }
         let selectors = reference::selectors(instruction);
@@ -240,6 +249,19 @@ impl Cases {
             machine.bytes_mut()[*offset..*offset + 8].copy_from_slice(&word.to_le_bytes());
         }
         machine
+    }
+}
+
+/// Lets a string instruction repeat itself half of the time; but for loads, which no compiler repeats.
+fn repeat(instruction: &mut Instruction, random: &mut Random) {
+    use Mnemonic::*;
+    let compares = matches!(instruction.mnemonic(), Scasb | Scasw | Scasd | Scasq | Cmpsb | Cmpsw | Cmpsd | Cmpsq);
+    let loads = matches!(instruction.mnemonic(), Lodsb | Lodsw | Lodsd | Lodsq);
+    match random.below(4) {
+        _ if !instruction.is_string_instruction() || loads => {}
+        0 | 1 => instruction.set_has_rep_prefix(true),
+        2 if compares => instruction.set_has_repne_prefix(true),
+        _ => {}
     }
 }
 
@@ -279,12 +301,6 @@ fn unsuitable(code: Code) -> Option<&'static str> {
         Lss | Lfs | Lgs => Some("loads a segment register"),
         Enter => Some("moves the stack out of the memory of the test"),
         Reservednop => Some("is reserved"),
-        Bt | Bts | Btr | Btc if !matches!(code.op_code().op_kind(1), OpCodeOperandKind::imm8) => {
-            Some("reaches beyond its memory operand")
-        }
-        _ if code.op_code().op_kinds().contains(&OpCodeOperandKind::mem_offs) => {
-            Some("has an address of eight bytes, which is no place for the test's memory")
-        }
         Lar | Lsl | Verr | Verw | Sldt | Sgdt | Sidt | Str | Smsw => Some("reads tables of the system"),
         Fnstenv | Fstenv => Some("stores addresses of code, which lies elsewhere under the tool"),
         _ if code == Code::Bswap_r16 => Some("the result is undefined"),

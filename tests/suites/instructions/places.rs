@@ -12,7 +12,11 @@ pub fn operand(instruction: &Instruction, operand: u32) -> Option<Range<usize>> 
         OpKind::Register => register(instruction.op_register(operand)),
         OpKind::Memory if instruction.is_vsib() => None,
         OpKind::Memory => {
-            let start = Pointer::Operand.offset() + instruction.memory_displacement64() as usize;
+            let within = match instruction.memory_base() {
+                Register::None => instruction.memory_displacement64() - crate::client::BASE,
+                _ => instruction.memory_displacement64(),
+            };
+            let start = Pointer::Operand.offset() + within as usize;
             Some(start..start + instruction.memory_size().size())
         }
         OpKind::MemorySegRSI => Some(string(Pointer::Source, instruction)),
@@ -23,7 +27,16 @@ pub fn operand(instruction: &Instruction, operand: u32) -> Option<Range<usize>> 
 
 fn string(pointer: Pointer, instruction: &Instruction) -> Range<usize> {
     let start = pointer.offset();
-    start..start + instruction.memory_size().size()
+    let repetitions = if repeats(instruction) { MOST_REPETITIONS } else { 1 };
+    start..start + repetitions * instruction.memory_size().size()
+}
+
+/// How often a string instruction repeats itself at most.
+pub const MOST_REPETITIONS: usize = 7;
+
+/// Whether an instruction repeats itself as often as RCX says.
+pub fn repeats(instruction: &Instruction) -> bool {
+    instruction.has_rep_prefix() || instruction.has_repne_prefix()
 }
 
 /// The bytes of a register.

@@ -415,7 +415,7 @@ pub fn selectors(instruction: &Instruction) -> Vec<std::ops::Range<usize>> {
         _ => Vec::new(),
     };
     ranges.push(places::register(instruction.op_mask()));
-    if instruction.has_rep_prefix() || instruction.has_repne_prefix() {
+    if places::repeats(instruction) {
         ranges.push(places::register(iced_x86::Register::RCX));
     }
     ranges.into_iter().flatten().collect()
@@ -453,8 +453,18 @@ pub fn compared(instruction: &Instruction) -> Option<(std::ops::Range<usize>, Ve
     Some((destination, accumulator))
 }
 
-/// Moves that the tool does not follow (docs/instructions.md): bytes of MMX registers, selected by data.
+/// The number of a bit in a register, which can reach beyond a memory operand.
+pub fn bit_number(instruction: &Instruction) -> Option<std::ops::Range<usize>> {
+    use Mnemonic::{Bt, Btc, Btr, Bts};
+    count(instruction).filter(|_| matches!(instruction.mnemonic(), Bt | Btc | Btr | Bts))
+}
+
+/// Moves that the tool does not follow (docs/instructions.md): bytes of MMX registers, selected by data; one value to many places.
 pub fn is_lost(instruction: &Instruction) -> bool {
+    use Mnemonic::{Stosb, Stosd, Stosq, Stosw};
+    if places::repeats(instruction) && matches!(instruction.mnemonic(), Stosb | Stosw | Stosd | Stosq) {
+        return true;
+    }
     let is_mmx = (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_mm());
     is_mmx && matches!(instruction.mnemonic(), Mnemonic::Pshufb | Mnemonic::Maskmovq)
 }

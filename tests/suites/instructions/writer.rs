@@ -56,6 +56,7 @@ impl Writer<'_> {
             None => self.raw_marks(),
         };
         let mut fixed = reference::selectors(self.instruction);
+        fixed.extend(reference::bit_number(self.instruction));
         if let Some((destination, accumulator)) = reference::compared(self.instruction) {
             fixed.extend(accumulator.into_iter().chain([destination]));
         }
@@ -124,6 +125,14 @@ impl Writer<'_> {
             // Quotients in range: positive dividends with zeros above the width, which is one to eight bytes.
             machine.general[Register::RAX.number()] &= 0x7f7f_7f7f_7f7f_007f;
             machine.general[Register::RDX.number()] = 0;
+        }
+        if places::repeats(self.instruction) {
+            machine.general[Register::RCX.number()] = self.random.below(places::MOST_REPETITIONS as u64 + 1);
+        }
+        // The number of a bit can reach beyond a memory operand.
+        if let Some(number) = reference::bit_number(self.instruction) {
+            let bit = self.random.below(8 * number.len() as u64).to_le_bytes();
+            machine.bytes_mut()[number.clone()].copy_from_slice(&bit[..number.len()]);
         }
         // A comparison with the accumulator succeeds half of the time.
         if let (Some((compared, accumulator)), 0) = (reference::compared(self.instruction), self.random.below(2)) {
@@ -451,7 +460,11 @@ impl Writer<'_> {
                 },
             };
             let bytes = [0, 1, 2, 3].map(|k| match origin(at + k) {
-                Origin::From(source) if !is_computed(at + k) || self.elements.are_masked_out(before, at + k) => {
+                Origin::From(source)
+                    if !is_computed(at + k)
+                        || places::repeats(self.instruction) && source == at + k
+                        || self.elements.are_masked_out(before, at + k) =>
+                {
                     mark_over(marks, source)
                 }
                 Origin::From(_) => None,

@@ -190,7 +190,11 @@ pub(super) fn string(lifter: &mut Lifter<'_>) {
             let source = at(Address::StringSource, target.bytes);
             lifter.assign(target.place, &zero_extended(bytes_of(source).collect(), until));
         }
-        Lodsb | Lodsw | Lodsd | Lodsq => lifter.clear(Span::new(Place::Register(shadow::general(0)), 8)),
+        Lodsb | Lodsw | Lodsd | Lodsq => {
+            let Some(target) = lifter.operand(0) else { return };
+            lifter.push(Effect::Lost { source: at(Address::StringSource, target.bytes) });
+            lifter.clear(Span::new(Place::Register(shadow::general(0)), 8));
+        }
         // Comparisons set flags; port input is not for programs.
         _ => {}
     }
@@ -209,6 +213,9 @@ fn moved(lifter: &mut Lifter<'_>, repeated: bool, element: u8) {
 
 fn stored(lifter: &mut Lifter<'_>, repeated: bool, element: u8) {
     if repeated {
+        // It is followed to one place only.
+        let accumulator = Span::new(Place::Register(shadow::general(0)), element.into());
+        lifter.push(Effect::Lost { source: accumulator });
         lifter.push(Effect::RepeatedStore { element });
         return;
     }
