@@ -65,16 +65,15 @@ static void mark(char *place, uint64_t kind, uint64_t word, const uint64_t *inpu
 }
 
 static uint64_t read_shadow(char *place, int forward) {
-  derivgrind_index index = 0;
   float dot = 0;
-  uint32_t bits;
+  uint32_t bits = 0;
   if (forward) {
     DG_GET_DOTVALUE((float *)place, &dot, 4);
     memcpy(&bits, &dot, 4);
     return bits;
   }
-  DG_GET_INDEX((float *)place, &index);
-  return index;
+  derivgrind_request_(0, DERIVGRIND_REQUEST_GET_SHADOW, (uintptr_t)place, (uintptr_t)&bits, 0, 0);
+  return bits;
 }
 
 int main(int argc, char **argv) {

@@ -43,7 +43,8 @@ enum derivgrind_request_number {
   DERIVGRIND_REQUEST_GET_DIRECTIONS,
   DERIVGRIND_REQUEST_DECLARE_ARRAY = 0x44470020,
   DERIVGRIND_REQUEST_START_RECORDING,
-  DERIVGRIND_REQUEST_FINISH_RECORDING
+  DERIVGRIND_REQUEST_FINISH_RECORDING,
+  DERIVGRIND_REQUEST_GET_SHADOW
 };
 
 /* ---- Language differences -------------------------------------------------------------------------------- */

@@ -244,10 +244,10 @@ impl Writer<'_> {
         marks.into_iter().collect()
     }
 
-    /// Four bytes, none zero and together a binary32 number of ordinary size, which forward mode does not touch.
+    /// Four bytes, none zero and together a binary32 number of ordinary size, which forward mode does not touch, and an index with its tag.
     fn pattern(&mut self) -> u32 {
         let mut bytes = (self.random.bits() as u32).to_le_bytes().map(|byte| byte.max(1));
-        bytes[3] = 0x20 + (bytes[3] & 0x3f);
+        bytes[3] = 0x40 + (bytes[3] & 0x1f);
         u32::from_le_bytes(bytes)
     }
 

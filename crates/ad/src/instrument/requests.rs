@@ -27,6 +27,7 @@ numbers! {
     DECLARE_ARRAY = 0x20
     START_RECORDING = 0x21
     FINISH_RECORDING = 0x22
+    GET_SHADOW = 0x23
 }
 
 /// What answers a request.

@@ -34,6 +34,7 @@ pub(super) const REQUESTS: &[Request] = &[
     Request { number: requests::DECLARE_ARRAY, name: "DECLARE_ARRAY", handler: arrays::declare_array },
     Request { number: requests::START_RECORDING, name: "START_RECORDING", handler: restart::start },
     Request { number: requests::FINISH_RECORDING, name: "FINISH_RECORDING", handler: restart::finish },
+    Request { number: requests::GET_SHADOW, name: "GET_SHADOW", handler: get_shadow },
 ];
 
 /// `GET_INDEX(address of variable, address for the index)`
@@ -41,6 +42,18 @@ fn get_index(thread: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user:
     let [_, variable, index, size, ..] = *arguments;
     user::write(index, index_of_variable(thread, variable, size)?)?;
     memory::clear_shadow(index, 8);
+    Ok(0)
+}
+
+/// `GET_SHADOW(address, address for the shadow)`: the four bytes beside four bytes of the program, whether they are an index or a part of one. Tests of the tool
+/// see by it what a move does.
+fn get_shadow(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, user::Fault> {
+    let [_, bytes, to, ..] = *arguments;
+    user::read::<u32>(bytes)?;
+    let mut shadow = [0; 4];
+    shadow_address::read(bytes, &mut shadow);
+    user::write(to, u32::from_le_bytes(shadow))?;
+    memory::clear_shadow(to, 4);
     Ok(0)
 }
 
