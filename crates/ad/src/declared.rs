@@ -138,6 +138,11 @@ pub(crate) fn is_followed() -> bool {
     state().is_some()
 }
 
+/// To be held across `fork`.
+pub(crate) fn lock_for_fork() -> impl Sized + 'static {
+    state()
+}
+
 /// In a child process: the result is the parent's affair.
 pub(crate) fn forget() {
     *state() = None;

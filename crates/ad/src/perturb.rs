@@ -43,6 +43,10 @@ impl Tool for Perturbed {
         })
     }
 
+    fn lock_for_fork(&self) -> Box<dyn std::any::Any> {
+        Box::new(declared::lock_for_fork())
+    }
+
     fn fork_child(&self, _: &mut Context) {
         declared::forget();
     }

@@ -1,5 +1,7 @@
 //! The boundary between the engine and what it is used for.
 
+use std::any::Any;
+
 use crate::context::Context;
 use crate::translate::{Block, Emitter, Scratch};
 
@@ -53,6 +55,12 @@ pub trait Tool: Send + Sync {
 
     /// A thread will execute no further application instruction; called on the thread itself.
     fn thread_exit(&self, _context: &mut Context) {}
+
+    /// Locks what the child of a `fork` must find free, since threads that hold a lock at that moment do not exist there. The result is dropped in
+    /// parent and child when the child has been made. Under these locks nobody may call the code cache.
+    fn lock_for_fork(&self) -> Box<dyn Any> {
+        Box::new(())
+    }
 
     /// Called in the child after `fork`, before application code continues; no other thread exists there.
     fn fork_child(&self, _context: &mut Context) {}

@@ -195,6 +195,10 @@ impl Mode for DotValues {
         Constants::of(thread).fill();
     }
 
+    fn lock_for_fork(&self) -> Box<dyn std::any::Any> {
+        Box::new(crate::declared::lock_for_fork())
+    }
+
     fn fork_child(&self, _context: &mut derivgrind_engine::context::Context) {
         declared::forget();
     }

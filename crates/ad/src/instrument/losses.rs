@@ -147,6 +147,11 @@ pub(super) fn take() -> Counted {
     }
 }
 
+/// To be held across `fork`.
+pub(super) fn lock() -> impl Sized + 'static {
+    lost()
+}
+
 /// In the child after `fork`: what its parent has counted is the parent's.
 pub(super) fn forget() {
     take();

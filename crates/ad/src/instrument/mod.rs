@@ -28,6 +28,7 @@ mod x87;
 use derivgrind_engine::context::Context;
 use derivgrind_engine::tool::{FunctionId, SignalFrame, Tool, Version, WantedFunction};
 use derivgrind_engine::translate::{Block, Emitter, Label, Scratch, registers};
+use std::any::Any;
 
 use crate::analysis::Step;
 use crate::bit_tricks::Lane;
@@ -150,6 +151,9 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     /// A thread ends.
     fn thread_exit(&self, _thread: &mut Thread<'_>) {}
 
+    /// See [`Tool::lock_for_fork`].
+    fn lock_for_fork(&self) -> Box<dyn Any>;
+
     /// In the child after `fork`.
     fn fork_child(&self, _context: &mut Context) {}
 
@@ -204,6 +208,10 @@ impl<M: Mode> Tool for Instrument<M> {
 
     fn thread_exit(&self, context: &mut Context) {
         self.0.thread_exit(&mut Thread::new(context));
+    }
+
+    fn lock_for_fork(&self) -> Box<dyn Any> {
+        Box::new((losses::lock(), self.0.lock_for_fork()))
     }
 
     fn fork_child(&self, context: &mut Context) {

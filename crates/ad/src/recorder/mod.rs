@@ -14,6 +14,7 @@ mod rounding;
 mod state;
 mod x87;
 
+use std::any::Any;
 use std::sync::OnceLock;
 
 use derivgrind_engine::context::Context;
@@ -137,6 +138,10 @@ impl Mode for Recording {
 
     fn thread_exit(&self, thread: &mut Thread<'_>) {
         thread.end();
+    }
+
+    fn lock_for_fork(&self) -> Box<dyn Any> {
+        Box::new(state::lock_for_fork())
     }
 
     fn fork_child(&self, context: &mut Context) {

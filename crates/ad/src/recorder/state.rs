@@ -178,6 +178,11 @@ fn tape_is_lost() -> bool {
     tape().error().is_some()
 }
 
+/// To be held across `fork`.
+pub(super) fn lock_for_fork() -> impl Sized + 'static {
+    threads()
+}
+
 /// In the child after `fork`.
 pub(super) fn fork_child(context: &mut Context) {
     let own = &raw const *context as usize;

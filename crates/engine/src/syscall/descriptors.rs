@@ -104,6 +104,11 @@ fn is_closed_at_exec(descriptor: RawFd) -> bool {
     flags(descriptor).is_some_and(|flags| flags & libc::FD_CLOEXEC != 0)
 }
 
+/// To be held across `fork`.
+pub(super) fn lock_for_fork() -> impl Sized {
+    PROTECTED.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether a descriptor belongs to derivgrind.
 pub(crate) fn is_protected(descriptor: u64) -> bool {
     PROTECTED.read().unwrap_or_else(PoisonError::into_inner).binary_search(&(descriptor as u32)).is_ok()

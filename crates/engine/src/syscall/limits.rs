@@ -38,6 +38,11 @@ fn emulated() -> MutexGuard<'static, Emulated> {
     EMULATED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// To be held across `fork`.
+pub(super) fn lock_for_fork() -> impl Sized {
+    emulated()
+}
+
 /// `getrlimit`.
 pub(super) fn getrlimit(context: &mut Context, [resource, address, ..]: Arguments) -> Outcome {
     prlimit64(context, [0, resource, 0, address, 0, 0])

@@ -100,16 +100,18 @@ fn fork_process(context: &mut Context, request: Request) -> Outcome {
     let blocked = mask::BlockAll::new();
     let child = {
         let cache = crate::cache::lock();
+        let tool = crate::tool().lock_for_fork();
         let hooks = crate::hooks::lock_for_fork();
         let memory = memory::lock_for_fork();
         let mut threads = thread::lock_for_fork();
         let actions = crate::signal::action::table();
+        let others = (limits::lock_for_fork(), descriptors::lock_for_fork());
         let child = fork_host(request);
         if child == Ok(0) {
             context.tid = thread::current_tid();
             threads.keep_only(context);
         }
-        drop((actions, threads, memory, hooks, cache));
+        drop((others, actions, threads, memory, hooks, tool, cache));
         child
     };
     if child == Ok(0) {
