@@ -15,10 +15,11 @@ use anyhow::{Context as _, Result, ensure};
 const DOUBLE_TOLERANCE: f64 = 1e-12;
 /// The same for binary32 (1.2e-7 each): operand values in the partial derivatives are rounded to it.
 const FLOAT_TOLERANCE: f64 = 1e-5;
-/// Forward mode and a forward sweep over the tape add and multiply the same numbers; the sweep rounds a product of three factors once less.
-const DOUBLE_SWEEP_TOLERANCE: f64 = 1e-14;
-/// In forward mode the dot values of binary32 variables are binary32 numbers.
-const FLOAT_SWEEP_TOLERANCE: f64 = 2e-6;
+/// Forward mode and a forward sweep over the tape add and multiply the same numbers; the sweep rounds a product of three factors once less. They differ by half of this at most: nine
+/// rounding units, in relation to the larger of the dot value and what the largest derivative by the largest input dot could contribute, since contributions may cancel.
+const DOUBLE_SWEEP_TOLERANCE: f64 = 2e-15;
+/// In forward mode the dot values of binary32 variables are binary32 numbers: four of their rounding units, likewise.
+const FLOAT_SWEEP_TOLERANCE: f64 = 5e-7;
 /// Directions of the run with several of them: seven are computed as four, two and one.
 pub const DIRECTIONS: usize = 7;
 
@@ -252,7 +253,7 @@ impl Combination {
     /// How far forward mode may be from a forward sweep over the tape: rounding of the formula's operations.
     pub fn sweep_tolerance(&self, formula: &Formula) -> f64 {
         match self.title {
-            None => self.real.sweep_tolerance(),
+            None => self.real.sweep_tolerance() * f64::from(formula.terms).sqrt(),
             // Algorithms of many operations.
             Some(_) => DOUBLE_TOLERANCE.max(formula.error),
         }

@@ -33,6 +33,8 @@ pub struct Formula {
     pub differentiates: bool,
     /// Relative error of what the formula itself computes, beyond rounding: of a quadrature, of an iteration.
     pub error: f64,
+    /// Number of terms of a long sum, each of which is rounded: errors of either sign add up to the root of it.
+    pub terms: u32,
 }
 
 /// A formula that needs no helpers.
@@ -42,7 +44,7 @@ pub const fn formula(
     body: &'static str,
     gradient: fn(&[f64]) -> Vec<f64>,
 ) -> Formula {
-    Formula { name, inputs, helpers: "", body, gradient, extended: true, differentiates: true, error: 0.0 }
+    Formula { name, inputs, helpers: "", body, gradient, extended: true, differentiates: true, error: 0.0, terms: 1 }
 }
 
 impl Formula {
@@ -61,6 +63,12 @@ impl Formula {
     /// The same with a `gradient` that is not the function's derivative but what the tool documents to compute.
     pub const fn as_documented(mut self) -> Self {
         self.differentiates = false;
+        self
+    }
+
+    /// The same with a sum of so many terms.
+    pub const fn with_terms(mut self, terms: u32) -> Self {
+        self.terms = terms;
         self
     }
 

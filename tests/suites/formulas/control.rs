@@ -14,7 +14,8 @@ pub fn formulas() -> Vec<Formula> {
         formula("power_loop", &[1.125], "REAL y = 1; int i; for (i = 0; i < 20; i++) y *= x[0]; return y;", |x| vec![20.0 * x[0].powi(19)]),
         formula("harmonic_loop", &[1.5], "REAL y = 0; int i; for (i = 1; i <= 100; i++) y += 1 / (x[0] + i); return y;", |x| {
             vec![(1..=100).map(|i| -1.0 / (x[0] + f64::from(i)).powi(2)).sum()]
-        }),
+        })
+        .with_terms(100),
         formula("newton_iteration", &[2.5], "REAL y = x[0]; int i; for (i = 0; i < 8; i++) y = (y + x[0] / y) / 2; return y;", |x| vec![0.5 / x[0].sqrt()]),
         formula("while_until_small", &[0.5], "REAL y = 0, term = 1; while (term > (REAL)1.5e-3) { y += term; term *= x[0]; } return y;", |x| {
             vec![(1..10).map(|k| f64::from(k) * x[0].powi(k - 1)).sum()]
