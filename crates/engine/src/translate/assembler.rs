@@ -159,9 +159,10 @@ impl Assembler {
     }
 
     fn align_after(&mut self, opcode_bytes: u64) {
-        while !(self.address() + opcode_bytes).is_multiple_of(4) {
-            self.code.push(0x90);
-        }
+        // One instruction that does nothing, of the length needed.
+        const NOTHING: [&[u8]; 4] = [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00]];
+        let missing = (self.address() + opcode_bytes).wrapping_neg() % 4;
+        self.code.extend(NOTHING[missing as usize]);
     }
 
     fn displacement(&mut self, label: Label) -> u64 {
