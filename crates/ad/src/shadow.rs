@@ -6,7 +6,7 @@
 use derivgrind_tape::guard;
 use iced_x86::Register;
 
-/// Set in the 8-byte shadow of a binary64 value beside its index: [`WIDE_MARK`], and the [guard](derivgrind_tape::guard) that remains when the operation code has been
+/// Set in the 8-byte shadow of a binary64 value beside its index: [`WIDE_MARK`], and the [guard] that remains when the operation code has been
 /// written over the mark.
 pub const WIDE_TAG: u64 = WIDE_MARK | guard::WIDE_TAG;
 

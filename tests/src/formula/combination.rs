@@ -321,7 +321,7 @@ impl Combination {
         self.in_directions(&self.forward, built, index, 1)
     }
 
-    /// One formula in [`DIRECTIONS`] directions at once, of which the first one is that of the recording.
+    /// One formula in `DIRECTIONS` directions at once, of which the first one is that of the recording.
     pub fn in_several_directions(&self, built: &Built, index: usize) -> Result<InDirections> {
         self.in_directions(&self.several, built, index, DIRECTIONS)
     }

@@ -5,7 +5,7 @@
 //! belong to nothing, and no instruction that could tell. So a compressor with active input runs to its return in the version
 //! `plain`, in which stores make memory passive. What is decompressed later is passive by itself.
 //!
-//! [`table`] says which functions these are and where they find their input.
+//! `table` says which functions these are and where they find their input.
 
 mod table;
 
