@@ -202,7 +202,9 @@ fn in_a_small_cache(built: &Built, threads: u32) -> Result<()> {
 }
 
 fn recorded_with(options: &[&str], built: &Built, threads: u32) -> Result<()> {
-    let directory = built.scratch.path().join(format!("tape-{threads}"));
+    // Cases run at the same time.
+    let scratch = tempfile::tempdir_in(built.scratch.path())?;
+    let directory = scratch.path().join("tape");
     let recording = record(options, &directory, &built.program, &threads.to_string())?;
     let mut check = tool(&directory);
     check.args(["tape", "check"]).arg(&directory);
