@@ -7,21 +7,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "resident.h"
+
 enum { CROWD = 200, SMALLEST_STACK = 16384, GROWTH_KIB = 6 * 1024 };
 
 static _Thread_local double own = 1;
 static pthread_barrier_t all_here;
 static sem_t ended;
 static int cleaned;
-
-static long resident_kib(void) {
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[256];
-    long kib = -1;
-    while (status && fgets(line, sizeof line, status)) sscanf(line, "VmRSS: %ld kB", &kib);
-    if (status) fclose(status);
-    return kib;
-}
 
 static void *joined(void *argument) {
     own += (double)(long)argument;

@@ -32,13 +32,17 @@ pub fn header_options() -> Vec<String> {
     vec![format!("-I{}", crate::root().join("crates/client/include").display())]
 }
 
-/// Compiles `source` to `output` with a compiler of the system and additional options.
+/// Compiles `source` to `output` with a compiler of the system and additional options. All paths are absolute: the compiler runs beside `output`, where
+/// gfortran leaves the modules that it compiles.
 ///
 /// # Errors
 /// A reason to skip if the compiler is missing, a failure with the compiler's messages if it does not compile.
 pub fn compile(compiler: &str, source: &Path, output: &Path, options: &[&str]) -> Result<(), Obstacle> {
     let mut command = Command::new(need(compiler)?);
     command.args(header_options()).arg("-o").arg(output).arg(source).args(options);
+    if let Some(directory) = output.parent() {
+        command.current_dir(directory);
+    }
     let finished = process::run(&mut command)?;
     finished.successful(&format!("{compiler} {}", source.display()))?;
     Ok(())

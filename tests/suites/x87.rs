@@ -106,19 +106,18 @@ struct Program {
 impl Program {
     fn compiled(&self, directory: &Path) -> Result<PathBuf, derivgrind_tests::suite::Obstacle> {
         let program = directory.join("x87");
-        self.compile(&program, directory, self.compiler, &[&self.options[..], self.real.options].concat())?;
+        self.compile(&program, self.compiler, &[&self.options[..], self.real.options].concat())?;
         Ok(program)
     }
 
-    fn compile(&self, program: &Path, directory: &Path, compiler: &str, options: &[&str]) -> Outcome {
+    fn compile(&self, program: &Path, compiler: &str, options: &[&str]) -> Outcome {
         let sources = compiler::programs();
         if self.compiler != "gfortran" {
             return compiler::compile(compiler, &sources.join("x87.c"), program, &[options, &["-lm"]].concat());
         }
         let requests = sources.join("x87_fortran.c");
-        let (requests, directory) = (requests.to_string_lossy(), directory.to_string_lossy());
-        // Compiled modules go to the directory of -J.
-        let options = [options, &[&*requests, "-J", &*directory]].concat();
+        let requests = requests.to_string_lossy();
+        let options = [options, &[&*requests]].concat();
         compiler::compile("gfortran", &sources.join("x87.f90"), program, &options)
     }
 
@@ -128,7 +127,7 @@ impl Program {
             return Ok(reference);
         }
         let program = directory.join("reference");
-        self.compile(&program, directory, "gcc", &["-O1"])?;
+        self.compile(&program, "gcc", &["-O1"])?;
         let finished = process::run(process::command(&program, directory).arg("--reference"))?;
         let reference = lines(&finished.successful("native run")?.text())?;
         Ok(self.reference.get_or_init(|| reference))

@@ -189,8 +189,8 @@ fn one_active(layout: &Layout, mask: Mask, operand: Operand, result: u64) -> Out
     by_value(layout, operand, result, masks)
 }
 
-/// A shift or rotation of `a` by `b` bits, which rotations and general registers take modulo the width. It is no real operation, unless it does nothing; but what remains of `a` may be no more than its sign
-/// and exponent, or nothing.
+/// A shift or rotation of `a` by `b` bits, which rotations and general registers take modulo the width. It is no real operation, unless it does nothing; but
+/// what remains of `a` may be no more than its sign and exponent, or nothing.
 fn shift(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
     let all = layout.sign | (layout.sign - 1);
     if a.index == 0 {

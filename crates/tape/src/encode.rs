@@ -48,19 +48,17 @@ impl Reading {
     /// The operands' indices: 0 for what the operation does not have, and for words that are broken.
     #[inline]
     pub(crate) fn operands(self, record: &Record) -> [u64; 2] {
-        let (masks, broken) = (self.demand(record).masks, self.broken(record));
+        let masks = self.demand(record).masks;
         let words = [record.operand1, record.operand2];
+        let broken = if self.guarded { guard::broken(record) } else { [false; 2] };
         both(|k| if broken[k] { 0 } else { words[k] & masks[k] })
     }
 
-    /// Which operands are pieces of indices.
+    /// How many of a record's words are pieces of indices: those of which [`Reading::operands`] has made zero.
     #[inline]
-    fn broken(self, record: &Record) -> [bool; 2] {
-        if !self.guarded {
-            return [false; 2];
-        }
-        let (masks, broken) = (self.demand(record).masks, guard::broken(record));
-        both(|k| broken[k] && masks[k] != 0)
+    fn broken(self, record: &Record, operands: [u64; 2]) -> u64 {
+        let (masks, words) = (self.demand(record).masks, record.operands());
+        (0..2).filter(|&k| masks[k] != 0 && words[k] != 0 && operands[k] == 0).count() as u64
     }
 }
 
@@ -189,7 +187,7 @@ impl Encoder {
         let code = record.code();
         let demand = self.reading.demand(record);
         let operands = self.reading.operands(record);
-        self.broken += self.reading.broken(record).into_iter().filter(|&broken| broken).count() as u64;
+        self.broken += self.reading.broken(record, operands);
         let active = operands.map(|operand| operand != 0);
         let distances = operands.map(|operand| if operand == 0 { 0 } else { index.wrapping_sub(operand) & INDEX_MASK });
         let period = self.periods.search(self.reading, records, position, code, distances);
@@ -406,9 +404,11 @@ impl FormTable {
         self.slots[slot] = number as u16 + 1;
         self.encoded.push(form);
         let sourced = both(|k| if form.sources[k] == Source::NONE { 0 } else { needed[k] });
+        // With their tags: an index that has lost its tag is not the one that was expected.
+        let words = both(|k| if demand.masks[k] == 0 { 0 } else { INDEX_MASK });
         self.used[number] = UsedForm {
             steady,
-            compared: [demand.masks[0] | 0xff << INDEX_BITS, demand.masks[1]],
+            compared: [words[0] | 0xff << INDEX_BITS, words[1]],
             active: form.class.map(|class| class != 0),
             strides: form.strides.map(|stride| i64::from(stride) as u64),
             values: needed,

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../resident.h"
+
 enum { ACTORS = 5, PAGE = 4096 };
 
 static atomic_long wrong;
@@ -357,15 +359,6 @@ static void *act(void *argument) {
 }
 
 /* --- */
-
-static long resident_kib(void) {
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[256];
-    long kib = -1;
-    while (status && fgets(line, sizeof line, status)) sscanf(line, "VmRSS: %ld kB", &kib);
-    if (status) fclose(status);
-    return kib;
-}
 
 int main(int argc, char **argv) {
     uint64_t random = argc > 3 ? strtoull(argv[1], 0, 10) : 0;

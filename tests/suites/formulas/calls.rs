@@ -51,6 +51,11 @@ pub fn formulas() -> Vec<Formula> {
             let (re, im) = (-re / size, im / size);
             vec![re + 2.0 * im, -im + 2.0 * re]
         }),
+        formula("complex_quotient_with_constants", &[-0.75], "COMPLEX z = 1 / made(1, x[0]); return part(z, 0) + 2 * part(z, 1);", |x| {
+            // (1 - ix)/(1 + x^2)
+            let size = 1.0 + x[0] * x[0];
+            vec![(-2.0 * x[0] - 2.0 * (1.0 - x[0] * x[0])) / (size * size)]
+        }),
         formula("complex_exponential", &[0.5, -0.75], "COMPLEX z = M(cexp)(made(x[0], x[1])); return part(z, 0) + 2 * part(z, 1);", |x| {
             let (re, im) = (x[0].exp() * x[1].cos(), x[0].exp() * x[1].sin());
             vec![re + 2.0 * im, -im + 2.0 * re]

@@ -9,6 +9,9 @@
 
 mod table;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use derivgrind_engine::context::{Context, Gpr};
 use derivgrind_engine::{Version, dispatcher, memory, memory::user};
 
@@ -22,7 +25,10 @@ const ARGUMENTS: [Gpr; 6] = [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::Rcx, Gpr::R8, Gp
 
 /// Position of the function with this symbol in [`COMPRESSORS`].
 pub fn id(name: &str) -> Option<usize> {
-    COMPRESSORS.iter().position(|compressor| compressor.name == name)
+    static BY_NAME: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+        COMPRESSORS.iter().enumerate().map(|(position, compressor)| (compressor.name, position)).collect()
+    });
+    BY_NAME.get(name).copied()
 }
 
 /// The tool's `function_entered`: `context` stands at the first instruction of the function.

@@ -57,8 +57,12 @@ pub enum Length {
     IntAt(usize),
 }
 
+const fn of(name: &'static str, input: Input) -> Compressor {
+    Compressor { name, input, unmistakable: true }
+}
+
 const fn arguments(name: &'static str, start: usize, length: Length) -> Compressor {
-    Compressor { name, input: Input::Arguments { start, length }, unmistakable: true }
+    of(name, Input::Arguments { start, length })
 }
 
 const fn zlib(name: &'static str, input: Input) -> Compressor {
@@ -116,20 +120,16 @@ pub const COMPRESSORS: &[Compressor] = &[
     arguments("ZSTD_compressContinue", 3, Size(4)),
     arguments("ZSTD_compressEnd", 3, Size(4)),
     arguments("ZSTD_compressStream2_simpleArgs", 4, Size(5)),
-    Compressor { name: "ZSTD_compressStream", input: Input::Position { at: 2 }, unmistakable: true },
-    Compressor { name: "ZSTD_compressStream2", input: Input::Position { at: 2 }, unmistakable: true },
-    Compressor { name: "lzma_code", input: Input::Stream { at: 0, start: 0, length: Size(8) }, unmistakable: true },
+    of("ZSTD_compressStream", Input::Position { at: 2 }),
+    of("ZSTD_compressStream2", Input::Position { at: 2 }),
+    of("lzma_code", Input::Stream { at: 0, start: 0, length: Size(8) }),
     arguments("lzma_easy_buffer_encode", 3, Size(4)),
     arguments("lzma_stream_buffer_encode", 3, Size(4)),
     arguments("lzma_raw_buffer_encode", 2, Size(3)),
     arguments("lzma_block_buffer_encode", 2, Size(3)),
     arguments("lzma_block_uncomp_encode", 1, Size(2)),
     arguments("BrotliEncoderCompress", 4, Size(3)),
-    Compressor {
-        name: "BrotliEncoderCompressStream",
-        input: Input::Pointers { start: 3, length: 2 },
-        unmistakable: true,
-    },
+    of("BrotliEncoderCompressStream", Input::Pointers { start: 3, length: 2 }),
     arguments("snappy_compress", 0, Size(1)),
     // snappy::RawCompress, and what all its interfaces call: snappy::internal::CompressFragment.
     arguments("_ZN6snappy11RawCompressEPKcmPcPm", 0, Size(1)),
@@ -139,9 +139,5 @@ pub const COMPRESSORS: &[Compressor] = &[
     arguments("lzo1x_999_compress", 0, Size(1)),
     arguments("lzo1x_999_compress_level", 0, Size(1)),
     arguments("BZ2_bzBuffToBuffCompress", 2, UnsignedInt(3)),
-    Compressor {
-        name: "BZ2_bzCompress",
-        input: Input::Stream { at: 0, start: 0, length: UnsignedInt(8) },
-        unmistakable: true,
-    },
+    of("BZ2_bzCompress", Input::Stream { at: 0, start: 0, length: UnsignedInt(8) }),
 ];

@@ -42,16 +42,13 @@ pub fn derivgrind(arguments: Vec<OsString>) -> Outcome {
         None if line.program.is_empty() => {
             Err(Failure::new(Exit::Usage, "name a command or a program to run; `derivgrind --help` lists the commands"))
         }
-        None => match line.record {
-            Some(directory) => {
-                let way = program::Way { words: &line.program, children: &line.children, debugging: &line.debugging };
-                program::record(&directory, &way, plain)
+        None => {
+            let way = program::Way { words: &line.program, children: &line.children, debugging: &line.debugging };
+            match line.record {
+                Some(directory) => program::record(&directory, &way, plain),
+                None => program::forward(&way, line.directions.unwrap_or(1), None, plain),
             }
-            None => {
-                let way = program::Way { words: &line.program, children: &line.children, debugging: &line.debugging };
-                program::forward(&way, line.directions.unwrap_or(1), None, plain)
-            }
-        },
+        }
         Some(Command::Record { directory, program, strictness, children, debugging }) => {
             let way = program::Way { words: &program.words, children: &children, debugging: &debugging };
             program::record(&directory, &way, reporting(strictness))

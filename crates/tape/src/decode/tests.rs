@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::encode::Encoder;
+use crate::guard;
 use crate::run::{Content, Run};
 use proptest::prelude::*;
 
@@ -89,6 +90,36 @@ fn operands_that_do_not_precede_are_reported() {
         memory.resize(memory.len() + SLACK, 0);
         let result = Decoder::new().decode(&memory, &mut Vec::new(), Form::record);
         assert_eq!(result, Err(Flaw::Order { index: 10, operand }));
+    }
+}
+
+/// In a loop, an operand that has lost its tag is not taken for the index that is expected there.
+#[test]
+fn pieces_of_indices_in_loops_are_passive() {
+    let piece = 200;
+    for (operation, tag) in [
+        (Record::binary32(Operation::Mul, [0; 2], [0.0; 2]), guard::NARROW_TAG),
+        (Record::binary64(Operation::Mul, [0; 2], [0.0; 2]), guard::WIDE_TAG),
+    ] {
+        let mut records: Vec<Record> = (0..1000)
+            .map(|position| {
+                let operand2 = (1001 + position - 1) | tag;
+                Record { operand1: operation.operand1 | 5 | tag, operand2, value1: 7, value2: position }
+            })
+            .collect();
+        records[piece].operand2 &= !tag;
+        let (mut encoder, mut decoder) = (Encoder::new(true), Decoder::new());
+        let (count, block) = encoder.encode(1001, &records);
+        assert_eq!(count, records.len());
+        let mut memory = block.to_vec();
+        memory.resize(memory.len() + SLACK, 0);
+        let mut decoded = Vec::new();
+        decoder.decode(&memory, &mut decoded, Form::record).unwrap();
+        assert_eq!(encoder.take_broken(), 1);
+        for (position, record) in decoded.iter().enumerate() {
+            let expected = if position == piece { 0 } else { 1000 + position as u64 };
+            assert_eq!(record.operands(), [5, expected], "{position}");
+        }
     }
 }
 
