@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "timer.h"
+
 enum { PAGE = 4096 };
 
 static sigjmp_buf back;
@@ -87,17 +89,11 @@ static void profiling(void) {
 }
 
 static void timer_with_value(void) {
-    struct itimerspec every = {{0, 1000000}, {0, 1000000}}, none = {{0, 0}, {0, 0}};
-    struct sigevent event;
+    struct itimerspec none = {{0, 0}, {0, 0}};
     timer_t timer;
-    memset(&event, 0, sizeof event);
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGRTMIN + 2;
-    event.sigev_value.sival_int = 99;
     set(SIGRTMIN + 2, keep, 0);
     count = 0;
-    timer_create(CLOCK_MONOTONIC, &event, &timer);
-    timer_settime(timer, 0, &every, 0);
+    timer = start_timer(SIGRTMIN + 2, 99);
     while (count < 20) pause();
     timer_settime(timer, 0, &none, 0);
     timer_delete(timer);

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "../resident.h"
+#include "../timer.h"
 
 enum { ACTORS = 5, PAGE = 4096 };
 
@@ -96,17 +97,8 @@ static void set(int number, void (*handler)(int, siginfo_t *, void *), void (*si
 /* A timer of the process's time and one of real time, both at 1 kHz; the second one sends a value. */
 static timer_t start_timers(void) {
     struct itimerval profiling = {{0, 1000}, {0, 1000}};
-    struct itimerspec real = {{0, 1000000}, {0, 1000000}};
-    struct sigevent event;
-    timer_t timer;
-    memset(&event, 0, sizeof event);
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGRTMIN + 1;
-    event.sigev_value.sival_int = 4711;
     setitimer(ITIMER_PROF, &profiling, 0);
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return 0;
-    timer_settime(timer, 0, &real, 0);
-    return timer;
+    return start_timer(SIGRTMIN + 1, 4711);
 }
 
 static void stop_timers(timer_t timer) {

@@ -23,6 +23,7 @@ pub fn cases() -> Vec<Case> {
         own("seccomp-strict", "gcc", "strict.c", &["-O2"], &[]),
         own("identity", "gcc", "identity.c", &["-O2"], &["argument"]),
         own("memory", "gcc", "memory.c", &["-O2"], &[]),
+        own("growing-mappings", "gcc", "growing.c", &["-O1", "-pthread"], &[]),
         own("floating-point", "gcc", "floating.c", &["-O1", "-frounding-math", "-lm"], &[]),
         own("floating-point-x87", "gcc", "floating.c", &["-O1", "-mfpmath=387", "-frounding-math", "-lm"], &[]),
         own("x87-state", "gcc", "x87_state.c", &["-O1", "-lm"], &[]),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::os::fd::RawFd;
 
+use super::growth;
 use super::map::{Kind, Mapping, Protection, pages_up};
 use super::place::{self, Request};
 use super::shadow::Neighbours;
@@ -11,7 +12,7 @@ use crate::syscall::raw::{result, syscall};
 
 impl State {
     /// Whether `bytes` more fit into the application's own limit.
-    fn within_limit(&self, bytes: u64) -> bool {
+    pub(super) fn within_limit(&self, bytes: u64) -> bool {
         self.size_limit == u64::MAX || self.map.total().saturating_add(bytes) <= self.size_limit
     }
 
@@ -22,7 +23,7 @@ impl State {
     }
 
     /// Records that `range` now holds `mapping`, with fresh shadow.
-    fn replace(&mut self, mapping: Mapping, aftermath: &mut Aftermath) -> Result<(), i32> {
+    pub(super) fn replace(&mut self, mapping: Mapping, aftermath: &mut Aftermath) -> Result<(), i32> {
         let range = mapping.start..mapping.end;
         let shadowed = shadow::map(range.clone(), shadow_layers());
         self.new_alias(&mapping, aftermath);
@@ -79,6 +80,11 @@ pub fn map(hint: u64, length: u64, protection: i32, flags: i32, descriptor: RawF
         // The kernel's check of the descriptor comes first, too.
         Some(file_origin(descriptor).ok_or(libc::EBADF)?)
     };
+    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let grows_down = flags & libc::MAP_GROWSDOWN != 0;
+    if grows_down && (shared || !anonymous) {
+        return Err(libc::EINVAL);
+    }
     let access = Protection::from_bits(protection);
     let request = Request { length, protection: access, flags, descriptor: (!anonymous).then_some(descriptor) };
 
@@ -92,8 +98,10 @@ pub fn map(hint: u64, length: u64, protection: i32, flags: i32, descriptor: RawF
     state.release_guards(range.clone(), &mut aftermath);
     host::map(range.clone(), access.host_bits(), flags, if anonymous { -1 } else { descriptor }, offset)?;
     let kind = origin.map_or(Kind::Anonymous, |origin| Kind::File { origin, offset });
-    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-    let mapping = Mapping { shared, ..Mapping::private(range, access, kind) };
+    let mapping = Mapping { shared, grows_down, ..Mapping::private(range, access, kind) };
+    if grows_down {
+        growth::expect();
+    }
     let outcome = state.replace(mapping, &mut aftermath);
     outcome.map(|()| start)
 }
@@ -115,7 +123,8 @@ fn choose(state: &mut State, hint: u64, request: &Request) -> Result<u64, i32> {
         return Ok(hint);
     }
     let aligned = hint & !(PAGE - 1);
-    if aligned != 0 && fits(aligned) && state.map.is_free(aligned..aligned + request.length) {
+    let is_free = |state: &State, range: Range<u64>| state.map.is_free(range.clone()) && state.keeps_gap(range.end);
+    if aligned != 0 && fits(aligned) && is_free(state, aligned..aligned + request.length) {
         return Ok(aligned);
     }
     state.place(request).ok_or(libc::ENOMEM)
@@ -159,9 +168,9 @@ pub fn protect(start: u64, length: u64, protection: i32) -> Result<(), i32> {
     {
         let mut state = state();
         if protection & libc::PROT_GROWSDOWN != 0 {
-            // The whole of a stack that grows downwards; only the main one does.
+            // The whole of a stack that grows downwards.
             match state.map.at(range.start) {
-                Some(mapping) if mapping.kind == Kind::Stack => range.start = mapping.start,
+                Some(mapping) if mapping.kind == Kind::Stack || mapping.grows_down => range.start = mapping.start,
                 _ => return Err(libc::EINVAL),
             }
         }

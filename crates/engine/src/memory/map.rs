@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::PAGE;
+use super::growth::ROOM;
 
 /// Access that the application asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -108,6 +109,8 @@ pub struct Mapping {
     pub was_writable: bool,
     /// Whether a forked child finds zeros there (`MADV_WIPEONFORK`).
     pub wiped: bool,
+    /// Whether an access below makes it longer (`MAP_GROWSDOWN`).
+    pub grows_down: bool,
     /// What is mapped.
     pub kind: Kind,
 }
@@ -116,7 +119,8 @@ impl Mapping {
     /// A private mapping.
     pub fn private(range: Range<u64>, protection: Protection, kind: Kind) -> Mapping {
         let Range { start, end } = range;
-        Mapping { start, end, protection, shared: false, was_writable: protection.write, wiped: false, kind }
+        let was_writable = protection.write;
+        Mapping { start, end, protection, shared: false, was_writable, wiped: false, grows_down: false, kind }
     }
 
     /// Whether the program can never have stored anything there: a private file mapping that it cannot and could not write.
@@ -132,6 +136,7 @@ impl Mapping {
             shared: self.shared,
             was_writable: self.was_writable,
             wiped: self.wiped,
+            grows_down: self.grows_down,
             kind: self.kind.advanced(range.start - self.start),
         }
     }
@@ -142,6 +147,7 @@ impl Mapping {
             && self.shared == next.shared
             && self.was_writable == next.was_writable
             && self.wiped == next.wiped
+            && self.grows_down == next.grows_down
             && self.kind.advanced(self.end - self.start) == next.kind
     }
 }
@@ -161,6 +167,12 @@ impl IntervalMap {
     /// The mapping that holds `address`.
     pub fn at(&self, address: u64) -> Option<&Mapping> {
         self.by_start.range(..=address).next_back().map(|(_, mapping)| mapping).filter(|mapping| address < mapping.end)
+    }
+
+    /// The mapping below `address` and the one above, if nothing is mapped there.
+    pub fn around(&self, address: u64) -> (Option<&Mapping>, Option<&Mapping>) {
+        let below = self.by_start.range(..=address).next_back().map(|(_, mapping)| mapping);
+        (below, self.by_start.range(address..).next().map(|(_, mapping)| mapping))
     }
 
     /// Mappings that share an address with `range`, in order.
@@ -249,11 +261,12 @@ impl IntervalMap {
         }
     }
 
-    /// The lowest free range of `length` bytes in `window` whose start is a multiple of `alignment` (a power of two).
+    /// The lowest free range of `length` bytes in `window` that leaves room to mappings that grow, and whose start is a multiple of `alignment` (a power of two).
     pub fn lowest_gap(&self, window: Range<u64>, length: u64, alignment: u64) -> Option<u64> {
         let mut candidate = window.start.next_multiple_of(alignment);
         for mapping in self.overlapping(window.clone()) {
-            if candidate.checked_add(length)? <= mapping.start {
+            let room = if mapping.grows_down { ROOM } else { 0 };
+            if candidate.checked_add(length)?.checked_add(room)? <= mapping.start {
                 break;
             }
             candidate = candidate.max(mapping.end.next_multiple_of(alignment));

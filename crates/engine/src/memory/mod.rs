@@ -4,6 +4,7 @@
 //! loses it in the same step, so that an access to mapped application memory never finds its shadow missing.
 
 mod calls;
+pub(crate) mod growth;
 pub(crate) mod guard;
 mod host;
 mod map;
@@ -73,6 +74,8 @@ struct State {
     heap: Range<u64>,
     /// Most bytes that the application may have mapped (its own RLIMIT_AS).
     size_limit: u64,
+    /// Largest size in bytes of a mapping that grows (its own RLIMIT_STACK, if it has set one).
+    stack_limit: Option<u64>,
     /// Where the search for anonymous memory begins: everything below in that region is in use.
     anonymous_hint: u64,
     /// The same for the region within reach of absolute 32-bit displacements.
@@ -85,6 +88,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     map: IntervalMap::new(),
     heap: place::HEAP.start..place::HEAP.start,
     size_limit: u64::MAX,
+    stack_limit: None,
     anonymous_hint: place::ANONYMOUS.start,
     near_hint: place::NEAR.start,
     guards: guard::Guards::new(),
@@ -220,6 +224,11 @@ pub fn set_size_limit(bytes: u64) {
     state().size_limit = bytes;
 }
 
+/// Sets the application's own limit of a growing mapping (RLIMIT_STACK) in bytes.
+pub fn set_stack_limit(bytes: u64) {
+    state().stack_limit = Some(bytes);
+}
+
 /// Where a fault at `pc` continues, if that is in one of this module's routines that may meet unmapped memory.
 pub(crate) fn fault_continuation(pc: u64) -> Option<u64> {
     user::fault_continuation(pc).or_else(|| shadow::fault_continuation(pc))
@@ -257,13 +266,14 @@ struct Aftermath {
 
 impl Aftermath {
     fn new() -> Aftermath {
-        Aftermath {
-            cache: crate::cache::lock_if_made(),
-            gone: Vec::new(),
-            changed: Vec::new(),
-            appeared: Vec::new(),
-            stale: Vec::new(),
-        }
+        let mut aftermath = Aftermath::of_new_memory();
+        aftermath.cache = crate::cache::lock_if_made();
+        aftermath
+    }
+
+    /// Of anonymous memory where nothing was before: no code is translated from it.
+    fn of_new_memory() -> Aftermath {
+        Aftermath { cache: None, gone: Vec::new(), changed: Vec::new(), appeared: Vec::new(), stale: Vec::new() }
     }
 }
 

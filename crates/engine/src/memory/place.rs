@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::os::fd::RawFd;
 
+use super::growth::ROOM;
 use super::{APP_END, State};
 use crate::memory::map::Protection;
 
@@ -56,15 +57,20 @@ fn is_elf(descriptor: RawFd) -> bool {
 impl State {
     /// Finds room for a mapping without a fixed address.
     pub(super) fn place(&mut self, request: &Request) -> Option<u64> {
+        let room = if request.flags & libc::MAP_GROWSDOWN != 0 { ROOM } else { 0 };
+        self.find_room(request, request.length.checked_add(room)?).map(|start| start + room)
+    }
+
+    fn find_room(&mut self, request: &Request, length: u64) -> Option<u64> {
         if request.flags & libc::MAP_32BIT != 0 {
-            return self.map.lowest_gap(LOW, request.length, super::PAGE);
+            return self.map.lowest_gap(LOW, length, super::PAGE);
         }
         if request.belongs_near()
-            && let Some(address) = self.place_near(request.length)
+            && let Some(address) = self.place_near(length)
         {
             return Some(address);
         }
-        self.place_anonymous(request.length)
+        self.place_anonymous(length)
     }
 
     fn place_near(&mut self, length: u64) -> Option<u64> {

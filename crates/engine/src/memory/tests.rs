@@ -274,3 +274,22 @@ fn the_applications_own_limit_counts_its_own_memory_only() {
     set_size_limit(u64::MAX);
     unmap(start, 0x2000).unwrap();
 }
+
+#[test]
+fn a_mapping_that_grows_does_so_with_its_shadow() {
+    let _lock = address_space();
+    let start = map(0, PAGE, READ_WRITE, ANONYMOUS | libc::MAP_GROWSDOWN, -1, 0).unwrap();
+    let beside = map_anonymous(PAGE);
+    assert!(beside > start || beside < start - 8 * PAGE, "room is kept");
+    let lowest = start - 3 * PAGE;
+    assert!(growth::grow_for_access(lowest + 5));
+    assert_eq!(mapping_at(lowest).map(|mapping| mapping.start..mapping.end), Some(lowest..start + PAGE));
+    assert_eq!(shadow(lowest), [0, 0]);
+    set_shadow(lowest, 7);
+    assert!(growth::grow_for_engine(lowest - 8) && !growth::grow_for_engine(lowest), "it is mapped already");
+    assert_eq!(shadow(lowest), [7, 8]);
+    unmap(lowest - PAGE, 5 * PAGE).unwrap();
+    assert!(!growth::grow_for_access(lowest), "nothing is left to grow");
+    assert!(!host_has(lowest + SHADOW_STRIDE + PAGE, PAGE));
+    unmap(beside, PAGE).unwrap();
+}

@@ -5,7 +5,7 @@ use std::ffi::{CString, OsString};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStringExt;
 
-use super::{APP_END, PAGE, SHADOW_STRIDE};
+use super::{APP_END, PAGE, SHADOW_STRIDE, growth};
 
 /// The address is not mapped with the access that was needed: `EFAULT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,8 +35,8 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 pub fn read<T: Plain>(address: u64) -> Result<T, Fault> {
     let mut value = MaybeUninit::<T>::uninit();
     check_window(address, size_of::<T>())?;
-    // SAFETY: the destination is ours; the routine stops at a fault.
-    let rest = unsafe { derivgrind_copy(value.as_mut_ptr().cast(), address as *const u8, size_of::<T>()) };
+    // SAFETY: the destination has this size.
+    let rest = unsafe { copy_from(address, value.as_mut_ptr().cast(), size_of::<T>()) };
     if rest == 0 {
         // SAFETY: all bytes were written, and any bytes are a valid `T`.
         Ok(unsafe { value.assume_init() })
@@ -54,11 +54,22 @@ pub fn write<T: Plain>(address: u64, value: T) -> Result<(), Fault> {
 /// Reads bytes from application memory.
 pub fn read_bytes(address: u64, into: &mut [u8]) -> Result<(), Fault> {
     check_window(address, into.len())?;
-    // SAFETY: the destination is ours; the routine stops at a fault.
-    match unsafe { derivgrind_copy(into.as_mut_ptr(), address as *const u8, into.len()) } {
+    // SAFETY: the destination has this length.
+    match unsafe { copy_from(address, into.as_mut_ptr(), into.len()) } {
         0 => Ok(()),
         rest => Err(Fault(address + (into.len() - rest) as u64)),
     }
+}
+
+/// Copies application memory to memory of ours; returns how many bytes were left at what is not accessible.
+///
+/// # Safety
+/// The destination has `length` bytes.
+unsafe fn copy_from(address: u64, to: *mut u8, length: usize) -> usize {
+    // SAFETY: the destination is as the caller promises; the routine stops at a fault.
+    let copy = || unsafe { derivgrind_copy(to, address as *const u8, length) };
+    let rest = copy();
+    if rest != 0 && growth::grow_for_engine(address + (length - rest) as u64) { copy() } else { rest }
 }
 
 /// Writes bytes to application memory.
@@ -69,6 +80,9 @@ pub fn write_bytes(address: u64, bytes: &[u8]) -> Result<(), Fault> {
     let copy = || unsafe { derivgrind_copy(address as *mut u8, bytes.as_ptr(), bytes.len()) };
     let mut rest = copy();
     if rest != 0 && super::guard::release(address..address + bytes.len() as u64) {
+        rest = copy();
+    }
+    if rest != 0 && growth::grow_for_engine(address + (bytes.len() - rest) as u64) {
         rest = copy();
     }
     if rest == 0 { Ok(()) } else { Err(Fault(address + (bytes.len() - rest) as u64)) }

@@ -207,8 +207,14 @@ fn is_write_to_guarded_code(context: &Context, arrived: &Arrived) -> bool {
         && crate::memory::guard::release_for_write(detail.address, context.rip)
 }
 
+/// Whether a fault has made a mapping grow. The instruction then is executed again.
+fn is_growth(arrived: &Arrived) -> bool {
+    let Some(detail) = arrived.fault.filter(|_| arrived.signal == libc::SIGSEGV) else { return false };
+    arrived.code() == SEGV_MAPERR && crate::memory::growth::grow_for_access(detail.address)
+}
+
 fn deliver(context: &mut Context, arrived: Arrived) {
-    if is_write_to_guarded_code(context, &arrived) {
+    if is_write_to_guarded_code(context, &arrived) || is_growth(&arrived) {
         return;
     }
     let signals = &thread::state(context).signals;

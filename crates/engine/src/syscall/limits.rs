@@ -17,7 +17,7 @@ struct Emulated {
     address_space: Option<Limit>,
     /// Size of data: kept only.
     data: Option<Limit>,
-    /// Locked memory does not count what is not locked, and the main stack has its size from the start: kept only.
+    /// Size of mappings that grow: enforced, except for the main stack, which has its size from the start.
     stack: Option<Limit>,
 }
 
@@ -79,8 +79,10 @@ pub(super) fn prlimit64(_: &mut Context, arguments: Arguments) -> Outcome {
             return Outcome::error(libc::EPERM);
         }
         *slot = Some(limit);
-        if resource as u32 == libc::RLIMIT_AS {
-            memory::set_size_limit(limit[0]);
+        match resource as u32 {
+            libc::RLIMIT_AS => memory::set_size_limit(limit[0]),
+            libc::RLIMIT_STACK => memory::set_stack_limit(limit[0]),
+            _ => {}
         }
     }
     if old != 0 {

@@ -22,7 +22,7 @@ pub use descriptors::{keep_descriptor, protect_descriptor, release_descriptor};
 use raw::Interruption;
 
 use crate::context::{Context, Gpr};
-use crate::memory::{APP_END, guard};
+use crate::memory::{APP_END, growth, guard};
 use crate::signal::SYSCALL_BYTES;
 use crate::thread;
 
@@ -125,6 +125,9 @@ pub(crate) fn pass(context: &mut Context, number: i64, arguments: Arguments) -> 
     let mut outcome = call();
     if outcome == Ok(-i64::from(libc::EFAULT)) && guard::release(0..APP_END) {
         // The kernel wanted to write to code that has been translated.
+        outcome = call();
+    }
+    if outcome == Ok(-i64::from(libc::EFAULT)) && growth::grow_for_call(&arguments) {
         outcome = call();
     }
     match outcome {
