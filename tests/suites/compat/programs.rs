@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         own("more-signals", "gcc", "more_signals.c", &["-O1", "-lm", "-lrt"], &[]),
         own("processes", "gcc", "processes.c", &["-O2"], &[]),
         own("seccomp", "gcc", "seccomp.c", &["-O2", "-pthread"], &[]),
+        own("forking-beside-a-thread", "gcc", "forking.c", &["-O2", "-pthread", "-ldl", "-lm"], &[]),
         own("seccomp-strict", "gcc", "strict.c", &["-O2"], &[]),
         own("identity", "gcc", "identity.c", &["-O2"], &["argument"]),
         own("memory", "gcc", "memory.c", &["-O2"], &[]),

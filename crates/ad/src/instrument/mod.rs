@@ -211,7 +211,7 @@ impl<M: Mode> Tool for Instrument<M> {
     }
 
     fn lock_for_fork(&self) -> Box<dyn Any> {
-        Box::new((losses::lock(), self.0.lock_for_fork()))
+        Box::new((crate::math::lock_for_fork(), losses::lock(), self.0.lock_for_fork()))
     }
 
     fn fork_child(&self, context: &mut Context) {

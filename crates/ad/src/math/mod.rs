@@ -23,6 +23,7 @@ mod rules;
 mod table;
 
 pub use digamma::digamma;
+pub(crate) use names::lock_for_fork;
 pub use names::{by_id, forms, id, lookup};
 pub use table::{FOLLOWED, GROUPS, Group, Line, Names, Signature};
 

@@ -19,6 +19,11 @@ struct Known {
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
+/// To be held across `fork`.
+pub(crate) fn lock_for_fork() -> impl Sized + 'static {
+    KNOWN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The function with this symbol: `sin`, `sinf`; glibc's names with the format spelled out, `sinf64`; its entry for `-ffinite-math-only`,
 /// `__exp_finite`; a variant for vectors, `_ZGVbN2v_sin`.
 pub fn lookup(name: &str) -> Option<&'static MathFunction> {

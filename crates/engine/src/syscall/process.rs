@@ -105,7 +105,7 @@ fn fork_process(context: &mut Context, request: Request) -> Outcome {
         let memory = memory::lock_for_fork();
         let mut threads = thread::lock_for_fork();
         let actions = crate::signal::action::table();
-        let others = (limits::lock_for_fork(), descriptors::lock_for_fork());
+        let others = (limits::lock_for_fork(), descriptors::lock_for_fork(), seccomp::lock_for_fork());
         let child = fork_host(request);
         if child == Ok(0) {
             context.tid = thread::current_tid();

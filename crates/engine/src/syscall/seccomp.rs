@@ -41,6 +41,11 @@ fn filters() -> MutexGuard<'static, Vec<Filter>> {
     FILTERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// To be held across `fork`.
+pub(super) fn lock_for_fork() -> impl Sized {
+    filters()
+}
+
 /// Whether the program has installed filters.
 pub(super) fn is_active() -> bool {
     ANY.load(Ordering::Relaxed)
