@@ -92,5 +92,5 @@ pub(crate) fn grow_for_engine(address: u64) -> bool {
 /// The same for the arguments of a system call, some of which are addresses.
 pub(crate) fn grow_for_call(arguments: &[u64; 6]) -> bool {
     // Each of them.
-    arguments.iter().fold(false, |grown, &argument| grow_for_engine(argument) || grown)
+    arguments.iter().filter(|&&argument| grow_for_engine(argument)).count() > 0
 }
