@@ -32,6 +32,10 @@ pub fn formulas() -> Vec<Formula> {
         })
         .with("typedef uint16_t __attribute__((may_alias)) PIECE;
              static NOINLINE void raise_upper(REAL *p) { ((PIECE *)p)[(MANTISSA + EXPONENT) / 16] += 3 << (MANTISSA % 16); }"),
+        formula("constant_in_highest_byte", &[1.5, -0.75], "REAL t = x[0] * 2; set_highest(&t); return t * x[1];", |x| vec![-2.0 * x[1], -2.0 * x[0]])
+        .with(
+            "static NOINLINE void set_highest(REAL *p) { ((volatile unsigned char *)p)[(MANTISSA + EXPONENT) / 8] = 0xc0; }",
+        ),
         formula("bit_fields", &[1.5, -0.75], "return other_sign(x[0] * 2) * raised(x[1]) * x[0];", |x| vec![-4.0 * 8.0 * x[0] * x[1], -2.0 * 8.0 * x[0] * x[0]])
         .with(
             "#if REAL_BYTES == 4

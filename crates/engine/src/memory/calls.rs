@@ -17,13 +17,13 @@ impl State {
     }
 
     /// Which pages beside a range are mapped.
-    fn neighbours(&self, range: &Range<u64>) -> Neighbours {
+    pub(super) fn neighbours(&self, range: &Range<u64>) -> Neighbours {
         let is_mapped = |address: Option<u64>| address.is_some_and(|address| self.map.at(address).is_some());
         Neighbours { below: is_mapped(range.start.checked_sub(1)), above: is_mapped(Some(range.end)) }
     }
 
     /// Records that `range` now holds `mapping`, with fresh shadow.
-    pub(super) fn replace(&mut self, mapping: Mapping, aftermath: &mut Aftermath) -> Result<(), i32> {
+    fn replace(&mut self, mapping: Mapping, aftermath: &mut Aftermath) -> Result<(), i32> {
         let range = mapping.start..mapping.end;
         let shadowed = shadow::map(range.clone(), shadow_layers());
         self.new_alias(&mapping, aftermath);

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::map::Mapping;
-use super::{APP_START, Aftermath, PAGE, State, host, shadow, shadow_layers, state};
+use super::{APP_START, PAGE, State, host, shadow, shadow_layers, state};
 
 /// What stays free between a growing mapping and accessible memory below: the kernel's default (`stack_guard_gap`, 256 pages).
 const GAP: u64 = 256 * PAGE;
@@ -44,9 +44,15 @@ impl State {
         if below.is_some_and(too_close) || above.end - start > limit || !self.within_limit(added.end - added.start) {
             return Err(libc::ENOMEM);
         }
-        host::map_anonymous(added.clone(), above.protection.host_bits())?;
+        // Shadow first: the program's other threads may be at these addresses already, and go on as soon as there is memory.
+        let mapped = shadow::map(added.clone(), shadow_layers())
+            .and_then(|()| host::map_anonymous(added.clone(), above.protection.host_bits()));
+        if let Err(error) = mapped {
+            shadow::unmap(added.clone(), shadow_layers(), self.neighbours(&added));
+            return Err(error);
+        }
         let wiped = above.wiped;
-        self.replace(Mapping { start: added.start, end: added.end, ..above }, &mut Aftermath::of_new_memory())?;
+        self.map.insert(Mapping { start: added.start, end: added.end, ..above });
         if wiped {
             host::advise(added.clone(), libc::MADV_WIPEONFORK);
             shadow::advise(added, shadow_layers(), libc::MADV_WIPEONFORK);
@@ -59,34 +65,31 @@ fn host_stack_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Stack).current.unwrap_or(u64::MAX)
 }
 
-/// To be called when an access of the application to `address` has found nothing mapped: whether it can be tried again.
-pub(crate) fn grow_for_access(address: u64) -> bool {
+/// Makes the mapping above `address` hold it, if there is such a one: whether it was mapped already, and whether it has become so.
+fn look(address: u64) -> (bool, bool) {
     if !ANY.load(Ordering::Relaxed) {
-        return false;
+        return (false, false);
     }
     let mut state = state();
-    // Another thread may have been here between the fault and now.
     let mapped = state.map.at(address).is_some();
     let grown = !mapped && state.grow(address).is_ok();
     drop(state);
     if grown {
         crate::lockstep::end(REASON);
     }
+    (mapped, grown)
+}
+
+/// To be called when an access to `address` has found nothing mapped: whether it can be tried again.
+pub(crate) fn grow_for_access(address: u64) -> bool {
+    let (mapped, grown) = look(address);
+    // Another thread may have been here between the fault and now.
     mapped || grown
 }
 
 /// To be called when an access of the engine or the kernel to `address` has failed: whether a mapping has grown, so that it can be tried again.
 pub(crate) fn grow_for_engine(address: u64) -> bool {
-    if !ANY.load(Ordering::Relaxed) {
-        return false;
-    }
-    let mut state = state();
-    let grown = state.map.at(address).is_none() && state.grow(address).is_ok();
-    drop(state);
-    if grown {
-        crate::lockstep::end(REASON);
-    }
-    grown
+    look(address).1
 }
 
 /// The same for the arguments of a system call, some of which are addresses.

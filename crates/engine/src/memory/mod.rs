@@ -266,14 +266,13 @@ struct Aftermath {
 
 impl Aftermath {
     fn new() -> Aftermath {
-        let mut aftermath = Aftermath::of_new_memory();
-        aftermath.cache = crate::cache::lock_if_made();
-        aftermath
-    }
-
-    /// Of anonymous memory where nothing was before: no code is translated from it.
-    fn of_new_memory() -> Aftermath {
-        Aftermath { cache: None, gone: Vec::new(), changed: Vec::new(), appeared: Vec::new(), stale: Vec::new() }
+        Aftermath {
+            cache: crate::cache::lock_if_made(),
+            gone: Vec::new(),
+            changed: Vec::new(),
+            appeared: Vec::new(),
+            stale: Vec::new(),
+        }
     }
 }
 

@@ -69,7 +69,8 @@ unsafe fn copy_from(address: u64, to: *mut u8, length: usize) -> usize {
     // SAFETY: the destination is as the caller promises; the routine stops at a fault.
     let copy = || unsafe { derivgrind_copy(to, address as *const u8, length) };
     let rest = copy();
-    if rest != 0 && growth::grow_for_engine(address + (length - rest) as u64) { copy() } else { rest }
+    // Once more, too, if it is another thread that has made the mapping grow.
+    if rest != 0 && growth::grow_for_access(address + (length - rest) as u64) { copy() } else { rest }
 }
 
 /// Writes bytes to application memory.
@@ -82,7 +83,7 @@ pub fn write_bytes(address: u64, bytes: &[u8]) -> Result<(), Fault> {
     if rest != 0 && super::guard::release(address..address + bytes.len() as u64) {
         rest = copy();
     }
-    if rest != 0 && growth::grow_for_engine(address + (bytes.len() - rest) as u64) {
+    if rest != 0 && growth::grow_for_access(address + (bytes.len() - rest) as u64) {
         rest = copy();
     }
     if rest == 0 { Ok(()) } else { Err(Fault(address + (bytes.len() - rest) as u64)) }
