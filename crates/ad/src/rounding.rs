@@ -1,9 +1,15 @@
 //! Rounding constants: `(x + C) - C` with `C` = 1.5·2^k rounds `x` to a multiple of a power of two, as libraries do instead of calling
-//! `rint`. It is a step function: the derivative of the first addition is taken for 0, not 1.
+//! `rint`. It is a step function: its derivative is 0.
+//!
+//! The addition alone does not tell that from a sum like any other, such as `C + x` in a quotient of complex numbers that have been scaled by a
+//! power of two. So it has derivative 1, its result is remembered in [`sums`], and the subtraction of such a constant from a remembered sum
+//! makes the result passive. What a program does to the bits of a remembered sum, to have the rounded number as an integer, is no loss.
 //!
 //! Constants are told from other numbers by their bits, and only if they are too large for anything else: at least 2^36 in binary64,
 //! 2^16 in binary32. Exponential functions of Intel's vector library (which NumPy contains) add a small whole number to the constant, in
 //! binary64: the bias of an exponent, above the index into a table.
+
+pub(crate) mod sums;
 
 use crate::ir::{Format, Place, RealOperation};
 use crate::shadow;
@@ -72,6 +78,15 @@ impl Pattern {
     }
 }
 
+/// Whether adding a constant to `sum`, or subtracting one from the other (`subtracts`), can undo the addition that has made the sum: the signs fit, and
+/// what the sum has beside the constant is small enough to have been rounded.
+pub(crate) fn cancels(format: Format, subtracts: bool, sum: u64, constant: u64) -> bool {
+    let pattern = pattern(format);
+    let exponent = |bits: u64| (bits & pattern.magnitude()) >> pattern.mantissa_bits();
+    let signs_differ = (sum ^ constant) & !pattern.magnitude() != 0;
+    signs_differ != subtracts && exponent(sum).abs_diff(exponent(constant)) <= 1
+}
+
 /// Whether rounding constants can be operands of this operation.
 pub(crate) fn concerns(operation: RealOperation) -> bool {
     matches!(operation, RealOperation::Add | RealOperation::Sub)
@@ -88,6 +103,23 @@ pub(crate) fn has_value(place: Place) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_undoes_an_addition_has_the_size_and_the_sign_for_it() {
+        let constant = 1.5 * 2f64.powi(52);
+        let cancels = |subtracts, sum: f64, constant: f64| {
+            cancels(Format::Binary64, subtracts, sum.to_bits(), constant.to_bits())
+        };
+        for x in [0.0, 77.0, -3.0, 0.4 * constant, -0.5 * constant] {
+            assert!(cancels(true, x + constant, constant) && cancels(false, x + constant, -constant), "{x}");
+            assert!(cancels(true, x - constant, -constant) && cancels(false, x - constant, constant), "{x}");
+            assert!(!cancels(false, x + constant, constant) && !cancels(true, x + constant, -constant), "{x}");
+        }
+        assert!(!cancels(true, 77.0, constant) && !cancels(true, 8.0 * constant, constant));
+        let plain = 8388608.0f32;
+        let narrow = |sum: f32| super::cancels(Format::Binary32, true, sum.to_bits().into(), plain.to_bits().into());
+        assert!(narrow(plain + 9.0) && narrow(plain - 9.0) && !narrow(9.0) && !narrow(-plain));
+    }
 
     #[test]
     fn only_large_powers_of_two_times_one_and_a_half_match() {

@@ -84,6 +84,32 @@ pub fn formulas() -> Vec<Formula> {
         })
         .with("static NOINLINE void fractions(REAL *t, int n) { const REAL c = ROUNDING;
                 int i; for (i = 0; i < n; i++) t[i] -= (t[i] + c) - c; }"),
+        formula("rounding_in_two_functions", &[1.31, -0.73], "volatile REAL t[16]; REAL y = 0; int i; for (i = 0; i < 16; i++) t[i] = with_constant(x[i & 1] * (REAL)(i + 1));
+             for (i = 0; i < 16; i++) y += without_constant(t[i]) * x[0] + x[1]; return y;", |x| {
+            let rounded = |i: usize| (x[i & 1] * (i + 1) as f64).round();
+            vec![(0..16).map(rounded).sum(), 16.0]
+        })
+        .with("static NOINLINE REAL with_constant(REAL a) { return a + ROUNDING; }
+             static NOINLINE REAL without_constant(REAL a) { return a - ROUNDING; }"),
+        formula("sum_with_rounding_constant", &[0.3, 1e-6], "REAL c = ROUNDING, sum = c * x[0] + c, small = c + (c * x[1]);
+             return (sum * 2 + small - 4 * c * x[0] * x[1]) / c + 3 * ((small + c) / c);", |x| {
+            vec![2.0 - 4.0 * x[1], 4.0 - 4.0 * x[0]]
+        }),
+        formula("rounding_by_bits", &[1.31, -0.7], "return stepped(x[0]) * stepped(x[1]);", |x| {
+            // The number of sixteenths, in two parts, and what is left.
+            let parts = |x: f64| {
+                let sixteenths = (16.0 * x).round_ties_even();
+                let whole = (sixteenths / 16.0).floor();
+                ((1.0 + (sixteenths / 16.0 - whole)) * whole.exp2(), x - sixteenths / 16.0)
+            };
+            let ((p, a), (q, b)) = (parts(x[0]), parts(x[1]));
+            vec![p * q * 2.0 * a * (1.0 + b * b), p * q * 2.0 * b * (1.0 + a * a)]
+        })
+        .with("union rounding { REAL r; BITS b; };
+             static NOINLINE REAL stepped(REAL a) { union rounding u, c, scale; REAL s = a * 16 + ROUNDING, rest = a - (s - ROUNDING) / 16; BITS k;
+                u.r = s; c.r = ROUNDING; k = u.b - c.b; scale.r = 1; scale.b += (k & ~(BITS)15) << (MANTISSA - 4);
+                return scale.r * (1 + (REAL)(int)(k & 15) / 16) * (1 + rest * rest); }")
+        .not_extended(),
         formula("copysign_by_bits", &[1.5, -0.75, 2.5], "return with_sign(x[0], x[1]) * with_sign(x[1], x[2]);", |x| {
             vec![x[1], x[0], 0.0]
         })

@@ -56,6 +56,17 @@ pub fn formulas() -> Vec<Formula> {
             let size = 1.0 + x[0] * x[0];
             vec![(-2.0 * x[0] - 2.0 * (1.0 - x[0] * x[0])) / (size * size)]
         }),
+        formula("complex_quotients_with_constants", &[-0.75, 1e-5], "static const double parts[] = {1, 1.5, 3, 0.75, -6, 2, 0.375, 0.5}; REAL y = 0; int i;
+             for (i = 0; i < 8; i++) { COMPLEX z = made(2, 1) / made((REAL)parts[i], x[i & 1]); y += part(z, 0) + 2 * part(z, 1); } return y;", |x| {
+            // (2 + i)(c - ix)/(c^2 + x^2) = (2c + x + i(c - 2x))/(c^2 + x^2)
+            let mut gradient = vec![0.0; 2];
+            for (i, c) in [1.0, 1.5, 3.0, 0.75, -6.0, 2.0, 0.375, 0.5f64].into_iter().enumerate() {
+                let x = x[i & 1];
+                let (size, numerator) = (c * c + x * x, 4.0 * c - 3.0 * x);
+                gradient[i & 1] += -3.0 / size - numerator * 2.0 * x / (size * size);
+            }
+            gradient
+        }),
         formula("complex_exponential", &[0.5, -0.75], "COMPLEX z = M(cexp)(made(x[0], x[1])); return part(z, 0) + 2 * part(z, 1);", |x| {
             let (re, im) = (x[0].exp() * x[1].cos(), x[0].exp() * x[1].sin());
             vec![re + 2.0 * im, -im + 2.0 * re]

@@ -241,15 +241,13 @@ impl Function {
         self == Function::Scale && !values.get(1).is_some_and(|power| power.abs() < 1000.0)
     }
 
-    /// Partial derivatives with respect to each operand, at these values. `active` says which operands matter.
-    pub fn partials(self, values: &[f64], active: &[bool], format: Format) -> Vec<f64> {
+    /// Partial derivatives with respect to each operand, at these values.
+    pub fn partials(self, values: &[f64]) -> Vec<f64> {
         let (a, b) = (values.first().copied().unwrap_or(0.0), values.get(1).copied().unwrap_or(0.0));
         match self {
             Function::Add | Function::Sub => {
                 let sign = if self == Function::Add { 1.0 } else { -1.0 };
-                // Adding a rounding constant is a step function.
-                let rounds = |k: usize| !active[k] && is_rounding_constant(values[k], format);
-                if rounds(0) || rounds(1) { vec![0.0, 0.0] } else { vec![1.0, sign] }
+                vec![1.0, sign]
             }
             Function::Mul => vec![b, a],
             Function::Div => vec![1.0 / b, -(a / b) / b],
@@ -274,9 +272,6 @@ impl Function {
             Function::Convert => vec![1.0],
             Function::Scale => vec![b.floor().exp2(), 0.0],
             Function::Fused { negative_product, negative_addend } => {
-                if !active[2] && is_rounding_constant(values[2], format) {
-                    return vec![0.0; 3];
-                }
                 let sign = |negative| if negative { -1.0 } else { 1.0 };
                 let product = sign(negative_product);
                 vec![product * b, product * a, sign(negative_addend)]
@@ -284,16 +279,6 @@ impl Function {
             Function::SumOfProducts => (0..values.len()).map(|k| values[k ^ 1]).collect(),
         }
     }
-}
-
-/// `1.5 2^k` from 2^36 (binary64) or 2^16 (binary32) on, or 2 to the number of mantissa bits, as libraries add and subtract them to round.
-fn is_rounding_constant(value: f64, format: Format) -> bool {
-    let (first, bits) = match format {
-        Format::Single => (16, 23),
-        Format::Double => (36, 52),
-    };
-    let magnitude = value.abs();
-    magnitude == 2f64.powi(bits) || (first..=bits + 2).any(|k| magnitude == 1.5 * 2f64.powi(k))
 }
 
 /// What is no real number, or a step function of one, has derivative zero: comparisons, tests, conversions to and from integers, roundings, signs.

@@ -256,11 +256,10 @@ impl Writer<'_> {
         let format = lane.operand_format;
         let values: Vec<f64> = lane.operands.iter().map(|at| format.value(number(before, *at, format))).collect();
         let active: Vec<Option<u16>> = lane.operands.iter().map(|at| mark_at(marks, *at)).collect();
-        let is_active: Vec<bool> = active.iter().map(Option::is_some).collect();
         if lane.function.is_too_special(&values) {
             return Expected::Anything(lane.format);
         }
-        let partials = lane.function.partials(&values, &is_active, format);
+        let partials = lane.function.partials(&values);
         let terms = active.iter().zip(&partials).filter_map(|(mark, partial)| Some(((*mark)?, *partial))).collect();
         let moderate = |value: f64| (1e-4..1e4).contains(&value.abs());
         let in_range = values.iter().all(|value| moderate(*value))

@@ -10,7 +10,7 @@ use crate::bit_tricks::{Lane, Outcome};
 use crate::instrument::{Thread, lost_at};
 use crate::ir::BitOperation;
 
-use super::upper_bytes;
+use super::{rounding, upper_bytes};
 
 /// Stand-in for an index: the first operand.
 const FIRST: u64 = 1;
@@ -28,7 +28,7 @@ pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation)
         lost @ (_, true) => upper_bytes::of_uncertain_parts(lane, operation, suspended).unwrap_or(lost),
         dot => dot,
     });
-    if lost {
+    if lost && ![lane.shadow_a, lane.shadow_b].into_iter().all(rounding::is_only_sums) {
         lost_at(thread.context().rip);
     }
     dot

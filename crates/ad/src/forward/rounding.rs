@@ -1,4 +1,4 @@
-//! Additions of rounding constants: see [`crate::rounding`].
+//! Rounding constants in additions: see [`crate::rounding`].
 //!
 //! Vector code looks whether an operand is large enough for one at all, which is rare. If so a helper decides, lane by lane.
 
@@ -11,9 +11,11 @@ use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
 use iced_x86::Instruction;
 
-use crate::instrument::{Thread, WORDS, constant_address, layers, operand_address, read_shadow, read_value};
-use crate::ir::{Format, Place, Span};
-use crate::rounding::{concerns, has_value, pattern};
+use crate::instrument::{
+    MOST_LAYERS, Thread, WORDS, constant_address, layers, operand_address, read_shadow, read_value,
+};
+use crate::ir::{Format, Place, RealOperation, Span};
+use crate::rounding::{cancels, concerns, has_value, pattern, sums};
 
 use super::bundle::Bundle;
 use super::codes::{Op, Source};
@@ -27,12 +29,13 @@ use super::vector::{Scratch, Vector};
 /// What the helper knows about the group. These live as long as the process: cached code refers to them.
 struct Site {
     format: Format,
+    subtracts: bool,
     lanes: usize,
     operands: [Place; 2],
     instruction: Instruction,
 }
 
-/// Behind the code that computes the dot values of a sum or difference: makes those zero that belong to roundings.
+/// Behind the code that computes the dot values of a sum or difference: makes those of roundings zero.
 pub(super) fn emit(vector: &mut Vector<'_, '_>, index: usize, group: &Group, result: Scratch) {
     let Some(suspects) = suspects(vector, index, group) else { return };
     let number = vector.keep_only(result);
@@ -101,7 +104,8 @@ fn kept() -> Source {
 fn site(emitter: &mut Emitter<'_>, index: usize, group: &Group) -> u64 {
     let instruction = emitter.block().instructions()[index];
     let operands = group.both_operands().unwrap_or([group.target(); 2]);
-    emitter.keep(Site { format: group.format(), lanes: group.count, operands, instruction })
+    let subtracts = group.operation() == RealOperation::Sub;
+    emitter.keep(Site { format: group.format(), subtracts, lanes: group.count, operands, instruction })
 }
 
 /// The operands whose values have to be looked at; `None` if there are none.
@@ -165,7 +169,7 @@ fn is_no_rounding(instruction: &Instruction, place: Place, group: &Group) -> boo
     })
 }
 
-/// Fills the mask: zeros in the lanes in which one operand is passive in all directions and a rounding constant.
+/// Fills the mask: zeros in the lanes that are the second half of a rounding. One operand is passive there in all directions and a rounding constant.
 fn choose(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `emit` pairs this helper with its site, which is kept as long as the code that calls this.
     let site = unsafe { &*(payload as *const Site) };
@@ -175,20 +179,36 @@ fn choose(context: &mut Context, payload: u64) -> HelperNext {
     let bytes = usize::from(site.format.bytes());
     let spans = site.operands.map(|place| Span::new(place, (site.lanes * bytes) as u16));
     let values = spans.map(|span| read_value(&thread, span, address));
-    let mut dots = [[0; WORDS]; 2];
+    let mut dots = [[[0; WORDS]; MOST_LAYERS]; 2];
     for (layer, k) in layers().flat_map(|layer| [(layer, 0), (layer, 1)]) {
-        let shadow = read_shadow(&thread, layer, spans[k], address);
-        dots[k].iter_mut().zip(shadow).for_each(|(all, word)| *all |= word);
+        dots[k][layer] = read_shadow(&thread, layer, spans[k], address);
     }
     let mut kept = [0xff; 32];
     for lane in 0..site.lanes {
         let of =
             |words: &[u64; WORDS]| words[lane * bytes / 8] >> (8 * (lane * bytes % 8)) & (u64::MAX >> (64 - 8 * bytes));
-        let is_rounding = |k: usize| of(&dots[k]) == 0 && of(&dots[1 - k]) != 0 && pattern.matches(of(&values[k]));
-        if is_rounding(0) || is_rounding(1) {
-            kept[lane * bytes..(lane + 1) * bytes].fill(0);
+        let is_active = |k: usize| dots[k].iter().any(|words| of(words) != 0);
+        for (constant, sum) in [(0, 1), (1, 0)] {
+            if is_active(constant) || !is_active(sum) || !pattern.matches(of(&values[constant])) {
+                continue;
+            }
+            // Adding a constant changes no dot value but in its sign.
+            let magnitudes = dots[sum].iter().map(|words| of(words) & pattern.magnitude()).filter(|&dot| dot != 0);
+            let undoes = has_value(site.operands[sum])
+                && cancels(site.format, site.subtracts, of(&values[sum]), of(&values[constant]));
+            if undoes && magnitudes.clone().all(sums::contains) {
+                kept[lane * bytes..(lane + 1) * bytes].fill(0);
+            } else {
+                magnitudes.for_each(sums::remember);
+            }
         }
     }
     Constants::of(&mut thread).kept = kept;
     HelperNext::Resume
+}
+
+/// Whether there is no activity in eight bytes of dot values but that of sums with a rounding constant: a number of eight bytes or two of four, without their
+/// signs, or the lower part of an 80-bit one.
+pub(super) fn is_only_sums(dots: u64) -> bool {
+    [0, 1 << 63, 1 << 63 | 1 << 31].into_iter().any(|signs: u64| sums::only(dots & !signs))
 }

@@ -5,6 +5,7 @@ use derivgrind_engine::translate::Emitter;
 
 use crate::instrument::{Shadow as Shadows, Thread, X87Call, X87Move, layers, load, read_shadow, store, write_shadow};
 use crate::ir::{X87Format, X87Operand};
+use crate::rounding::sums;
 use crate::x87::{Extended, ExtendedShadow, Session, Shadow};
 
 use super::DotValues;
@@ -29,9 +30,14 @@ pub(super) fn compute(thread: &mut Thread<'_>, call: &X87Call) {
         let operand =
             |operand: Option<X87Operand>| operand.map_or(Extended::ZERO, |a| dot(thread, layer, a, call.address));
         let dots = call.operands.map(operand);
-        let dot = if suspended || call.rounds(thread, dots.map(Extended::is_zero)) {
+        let rounding = call.rounding(thread, dots.map(Extended::is_zero));
+        let dot = if suspended || rounding.is_some_and(|(sum, undoes)| undoes && sums::contains(dots[sum].significand))
+        {
             Extended::ZERO
         } else {
+            if let Some((sum, _)) = rounding {
+                sums::remember(dots[sum].significand);
+            }
             let [first, second] = [0, 1].map(|k| term(&call.session, dots[k], partials[k]));
             call.session.add(first, second)
         };

@@ -80,15 +80,19 @@ impl X87Call {
         self.operation.partials(&self.session, a, b)
     }
 
-    /// Whether the operation rounds: it adds or subtracts a constant that is as large as that needs. Bit k of `passive` says whether operand k is passive.
-    pub fn rounds(&self, thread: &Thread<'_>, passive: [bool; 2]) -> bool {
+    /// If the operation adds or subtracts a constant that is as large as rounding needs: the other operand's position, and whether this can undo the addition
+    /// that has made it ([`crate::rounding`]). Bit k of `passive` says whether operand k is passive.
+    pub fn rounding(&self, thread: &Thread<'_>, passive: [bool; 2]) -> Option<(usize, bool)> {
         let is_sum = matches!(self.operation, X87Operation::Add | X87Operation::Subtract);
-        if !is_sum || passive == [false, false] {
-            return false;
+        let constant = passive.into_iter().position(|passive| passive)?;
+        let sum = 1 - constant;
+        if !is_sum || passive[sum] {
+            return None;
         }
-        let control = self.state(thread).control();
-        let is_constant = |value: Extended| x87::is_rounding_constant(value, control);
-        self.values(thread).into_iter().zip(passive).any(|(value, passive)| passive && is_constant(value))
+        let values = self.values(thread);
+        let subtracts = self.operation == X87Operation::Subtract;
+        x87::is_rounding_constant(values[constant], self.state(thread).control())
+            .then(|| (sum, x87::cancels(subtracts, values[sum], values[constant])))
     }
 }
 

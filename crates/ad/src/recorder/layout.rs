@@ -21,6 +21,10 @@ pub(super) struct TapeFields {
     pub narrow_bias: u64,
     /// Operand indices on their way to and from the slow path.
     pub slow: [u64; 2],
+    /// The operands' values, on their way to where a rounding is told from a sum.
+    pub values: [u64; 2],
+    /// The answer: not 0 for a rounding.
+    pub rounds: u64,
     /// A `Box<derivgrind_tape::Chunk>`, or null.
     pub chunk: u64,
     /// Where its records begin.

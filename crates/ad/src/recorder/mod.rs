@@ -25,6 +25,7 @@ use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
 use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, X87Real, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
+use crate::rounding::sums as rounding_sums;
 use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide, wide_index};
 
 use state::TapeThread;
@@ -104,11 +105,11 @@ impl Mode for Recording {
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
         match lane.outcome(operation) {
-            LaneOutcome::Wide(outcome) => shadow_of(thread, outcome, Format::Binary64),
-            LaneOutcome::Narrow(halves) => {
-                let [low, high] = halves.map(|outcome| shadow_of(thread, outcome, Format::Binary32));
-                low | high << 32
-            }
+            LaneOutcome::Wide(outcome) => shadow_of(thread, outcome, Format::Binary64, [lane.shadow_a, lane.shadow_b]),
+            LaneOutcome::Narrow(halves) => [0, 1].into_iter().fold(0, |shadow, half| {
+                let operands = [lane.shadow_a, lane.shadow_b].map(|word| word >> (32 * half) & u64::from(u32::MAX));
+                shadow | shadow_of(thread, halves[half], Format::Binary32, operands) << (32 * half)
+            }),
         }
     }
 
@@ -161,8 +162,8 @@ impl Mode for Recording {
     }
 }
 
-/// The shadow of a bit trick's result. What is only moved may be a piece of an index.
-fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format) -> u64 {
+/// The shadow of a bit trick's result. What is only moved may be a piece of an index; `operands` are the shadows of the operands.
+fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, operands: [u64; 2]) -> u64 {
     match outcome {
         Outcome::Passive => return 0,
         Outcome::Same(word) => return word,
@@ -173,6 +174,7 @@ fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format) -> u64 {
                 return if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) };
             }
         }
+        Outcome::Lost if operands.into_iter().all(rounding_sums::only) => return 0,
         Outcome::Lost => {}
     }
     lost_at(thread.context().rip);

@@ -2,7 +2,8 @@
 
 use std::mem::offset_of;
 
-use derivgrind_engine::translate::{Condition, Emitter, Label, registers};
+use derivgrind_engine::context::Context;
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext, Label, registers};
 use derivgrind_tape::operation::{BINARY32, FIRST, NOTHING, SECOND};
 use derivgrind_tape::{Operation, Record, guard};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -148,27 +149,39 @@ fn unselected(emitter: &mut Emitter<'_>, index: Register, store: Label) -> Label
 
 /// Hands the operand indices to the helper and comes back to `retry` with what it makes of them.
 fn slow_path(emitter: &mut Emitter<'_>, format: Format, active: [bool; 2], retry: Label) -> Label {
-    let (registers, cursor) = ([emitter.scratch(0), emitter.scratch(1)], emitter.scratch(3));
+    let indices = [0, 1].map(|k| active[k].then(|| emitter.scratch(k)));
+    let helper = match format {
+        Format::Binary64 => helpers::slow_record,
+        Format::Binary32 => helpers::slow_narrow_record,
+    };
     emitter.cold(move |emitter| {
-        let slot = |k: usize| tape_field(offset_of!(TapeFields, slow) + 8 * k);
-        for (k, (register, active)) in registers.into_iter().zip(active).enumerate() {
-            if active {
-                emitter.asm().store(slot(k), register);
-            } else {
-                emitter.asm().store_constant(slot(k), 0);
-            }
-        }
-        let helper = match format {
-            Format::Binary64 => helpers::slow_record,
-            Format::Binary32 => helpers::slow_narrow_record,
-        };
-        emitter.call_helper_here(helper, 0);
-        for (k, register) in registers.into_iter().enumerate() {
-            emitter.asm().load(register, slot(k));
-        }
-        emitter.asm().load(cursor, tape_field(offset_of!(TapeFields, cursor)));
+        call_with_indices(emitter, indices, helper, 0);
         emitter.asm().jump(retry);
     })
+}
+
+/// Calls a helper with the operand indices in these registers; behind it they are what it makes of them, and the cursor is where it has it.
+pub(super) fn call_with_indices(
+    emitter: &mut Emitter<'_>,
+    indices: [Option<Register>; 2],
+    helper: fn(&mut Context, u64) -> HelperNext,
+    payload: u64,
+) {
+    let slot = |k: usize| tape_field(offset_of!(TapeFields, slow) + 8 * k);
+    for (k, register) in indices.into_iter().enumerate() {
+        match register {
+            Some(register) => emitter.asm().store(slot(k), register),
+            None => emitter.asm().store_constant(slot(k), 0),
+        }
+    }
+    emitter.call_helper_here(helper, payload);
+    for (k, register) in indices.into_iter().enumerate() {
+        if let Some(register) = register {
+            emitter.asm().load(register, slot(k));
+        }
+    }
+    let cursor = emitter.scratch(3);
+    emitter.asm().load(cursor, tape_field(offset_of!(TapeFields, cursor)));
 }
 
 /// How many scratch vector registers storing an operand's value takes.

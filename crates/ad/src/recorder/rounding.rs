@@ -1,18 +1,23 @@
-//! Additions of rounding constants, inline: see [`crate::rounding`].
+//! Rounding constants in additions, found inline: see [`crate::rounding`].
 
 use std::mem::offset_of;
 
-use derivgrind_engine::translate::{Condition, Emitter, Label, memory};
+use derivgrind_engine::context::Context;
+use derivgrind_engine::translate::{Condition, Emitter, HelperNext, Label, memory};
+use derivgrind_tape::Operation;
 use iced_x86::{Code, Instruction, Register};
 
+use crate::instrument::Thread;
 use crate::ir::Format;
-use crate::rounding::{concerns, has_value, pattern};
+use crate::rounding::{cancels, concerns, has_value, pattern, sums};
+use crate::shadow::{narrow_index, of_narrow, of_wide, wide_index};
 
 use super::layout::{TapeFields, tape_field};
-use super::real::{Lane, store_value};
+use super::real::{Lane, call_with_indices, store_value};
+use super::state::TapeThread;
 
-/// For an addition or subtraction: where exactly one operand is passive and a rounding constant, continues at `passive` with 0 in the third
-/// scratch register. `active` are the operands whose indices are in the first two; the flags are the recorder's own.
+/// For an addition or subtraction: where exactly one operand is passive and a rounding constant, and this is the second half of a rounding, continues at
+/// `passive` with 0 in the third scratch register. `active` are the operands whose indices are in the first two; the flags are the recorder's own.
 pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, active: &[usize], passive: Label) {
     if !concerns(lane.operation) {
         return;
@@ -22,11 +27,23 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, active:
         let resume = emitter.asm().label();
         let (lane, register, spare) = (*lane, emitter.scratch(k), emitter.scratch(2));
         let check = emitter.cold(move |emitter| {
-            let slot = tape_field(offset_of!(TapeFields, slow));
-            store_value(emitter, index, operand.place, lane.format, slot, register);
-            emitter.asm().load(register, slot);
+            let value = |k: usize| tape_field(offset_of!(TapeFields, values) + 8 * k);
+            store_value(emitter, index, operand.place, lane.format, value(k), register);
+            emitter.asm().load(register, value(k));
             let other = emitter.asm().label();
             emit_comparison(emitter, lane.format, register, spare, other);
+            if let Some(sum) = lane.operands[1 - k].filter(|sum| has_value(sum.place)) {
+                store_value(emitter, index, sum.place, lane.format, value(1 - k), spare);
+            } else {
+                // A product inside a fused multiply-add: no sum at least.
+                emitter.asm().store_constant(value(1 - k), 0);
+            }
+            emitter.asm().constant(register, 0);
+            let indices = [0, 1].map(|k| Some(emitter.scratch(k)));
+            call_with_indices(emitter, indices, decide, Question::of(&lane, k).payload());
+            emitter.asm().load(spare, tape_field(offset_of!(TapeFields, rounds)));
+            emitter.asm().push2(Code::Test_rm64_r64, spare, spare);
+            emitter.asm().jump_if(Condition::Equal, resume);
             emitter.asm().constant(spare, 0);
             emitter.asm().jump(passive);
             emitter.asm().bind(other);
@@ -41,6 +58,48 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, active:
         }
         emitter.asm().bind(resume);
     }
+}
+
+/// What a helper is asked: whether this operation, one operand of which is a rounding constant, is the second half of a rounding.
+struct Question {
+    format: Format,
+    subtracts: bool,
+    /// Which operand is the constant.
+    constant: usize,
+}
+
+impl Question {
+    fn of(lane: &Lane, constant: usize) -> Question {
+        Question { format: lane.format, subtracts: lane.operation == Operation::Sub, constant }
+    }
+
+    fn payload(&self) -> u64 {
+        u64::from(self.format == Format::Binary32) | u64::from(self.subtracts) << 1 | (self.constant as u64) << 2
+    }
+
+    fn from_payload(bits: u64) -> Question {
+        let format = if bits & 1 != 0 { Format::Binary32 } else { Format::Binary64 };
+        Question { format, subtracts: bits & 2 != 0, constant: (bits >> 2 & 1) as usize }
+    }
+}
+
+/// Answers, and if it is a sum, remembers the index that it will have.
+fn decide(context: &mut Context, payload: u64) -> HelperNext {
+    let Question { format, subtracts, constant } = Question::from_payload(payload);
+    let mut thread = Thread::new(context);
+    let TapeFields { slow, values, .. } = *thread.tape_fields();
+    let (sum, shadow) = (values[1 - constant], slow[1 - constant]);
+    let rounds = cancels(format, subtracts, sum, values[constant]) && sums::contains(shadow);
+    thread.tape_fields().rounds = rounds.into();
+    let index = if format == Format::Binary64 { wide_index(shadow) } else { narrow_index(shadow) };
+    // What is no index, or cannot be recorded, is the slow path's business.
+    if let Some(operand) = index.filter(|_| !rounds)
+        && thread.make_room(operand)
+    {
+        let index = thread.next_index();
+        sums::remember(if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) });
+    }
+    HelperNext::Resume
 }
 
 /// Continues at `other` unless the number in the low bytes of `value` is a rounding constant. Both registers are changed.

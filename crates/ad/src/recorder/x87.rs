@@ -15,6 +15,7 @@ use crate::instrument::{
     Thread, X87Call, X87Move, X87Real, lost_at, operand_address, reach_memory, read_shadow, shadow_of, value_in_memory,
 };
 use crate::ir::{Format, Place, X87Format, X87Operand, X87Operation};
+use crate::rounding::sums;
 use crate::shadow::{WIDE_MARK, narrow_index, of_wide, wide_index};
 use crate::x87::{self, Extended, ExtendedShadow, Shadow};
 
@@ -112,11 +113,22 @@ fn index_of_operand(thread: &Thread<'_>, operand: X87Operand, address: u64) -> u
 }
 
 fn index_of_result(thread: &mut Thread<'_>, call: &X87Call, indices: [u64; 2]) -> u64 {
-    if thread.fields().disabled != 0 || call.rounds(thread, indices.map(|index| index == 0)) {
+    if thread.fields().disabled != 0 {
+        return 0;
+    }
+    let rounding = call.rounding(thread, indices.map(|index| index == 0));
+    if rounding.is_some_and(|(sum, undoes)| undoes && sums::contains(of_wide(indices[sum]))) {
         return 0;
     }
     let mut record = |operation, values| thread.record(operation, Format::Binary64, indices, values);
     match (call.operation, indices) {
+        (operation, _) if rounding.is_some() => {
+            // With an index of its own: what becomes of the operand's is another matter.
+            let operation = if operation == X87Operation::Add { Operation::Add } else { Operation::Sub };
+            let index = record(operation, [0.0; 2]);
+            sums::remember(of_wide(index));
+            return index;
+        }
         (X87Operation::Add, [index, 0] | [0, index]) | (X87Operation::Subtract, [index, 0]) => return index,
         (X87Operation::Add, _) => return record(Operation::Add, [0.0; 2]),
         (X87Operation::Subtract, _) => return record(Operation::Sub, [0.0; 2]),

@@ -13,7 +13,7 @@ mod shadows;
 mod software;
 
 pub use extended::Extended;
-pub use rules::{Operation, in_range, is_rounding_constant, ratio};
+pub use rules::{Operation, cancels, in_range, is_rounding_constant, ratio};
 pub use session::Session;
 pub use shadows::{ExtendedShadow, Shadow, State};
 pub(crate) use shadows::{argument, set_result, set_shadow, shadow_of};

@@ -121,6 +121,12 @@ pub fn is_rounding_constant(value: Extended, control: u16) -> bool {
     }
 }
 
+/// Whether adding a constant to `sum`, or subtracting one from the other (`subtracts`), can undo an addition: as [`crate::rounding::cancels`].
+pub fn cancels(subtracts: bool, sum: Extended, constant: Extended) -> bool {
+    let signs_differ = (sum.high ^ constant.high) & 0x8000 != 0;
+    signs_differ != subtracts && (sum.exponent() - constant.exponent()).abs() <= 1
+}
+
 /// `result / operand` of two numbers with the same significand, if binary64 can hold that: ±2^k. `None` for infinities and NaN.
 pub fn ratio(operand: Extended, result: Extended) -> Option<f64> {
     let field = |value: Extended| i32::from(value.high & 0x7fff);
