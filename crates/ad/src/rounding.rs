@@ -79,11 +79,11 @@ impl Pattern {
 }
 
 /// Whether adding a constant to `sum`, or subtracting one from the other (`subtracts`), can undo the addition that has made the sum: the signs fit, and
-/// what the sum has beside the constant is small enough to have been rounded.
+/// what the sum has beside the constant is small enough to have been rounded. Bits above those of the format do not count.
 pub(crate) fn cancels(format: Format, subtracts: bool, sum: u64, constant: u64) -> bool {
     let pattern = pattern(format);
     let exponent = |bits: u64| (bits & pattern.magnitude()) >> pattern.mantissa_bits();
-    let signs_differ = (sum ^ constant) & !pattern.magnitude() != 0;
+    let signs_differ = (sum ^ constant) & (pattern.magnitude() + 1) != 0;
     signs_differ != subtracts && exponent(sum).abs_diff(exponent(constant)) <= 1
 }
 
@@ -118,6 +118,8 @@ mod tests {
         assert!(!cancels(true, 77.0, constant) && !cancels(true, 8.0 * constant, constant));
         let plain = 8388608.0f32;
         let narrow = |sum: f32| super::cancels(Format::Binary32, true, sum.to_bits().into(), plain.to_bits().into());
+        let left_over = u64::from((plain + 9.0).to_bits()) | 0xbff0_0000 << 32;
+        assert!(super::cancels(Format::Binary32, true, left_over, plain.to_bits().into()));
         assert!(narrow(plain + 9.0) && narrow(plain - 9.0) && !narrow(9.0) && !narrow(-plain));
     }
 
