@@ -121,7 +121,7 @@ pub fn is_rounding_constant(value: Extended, control: u16) -> bool {
     }
 }
 
-/// Whether adding a constant to `sum`, or subtracting one from the other (`subtracts`), can undo an addition: as [`crate::rounding::cancels`].
+/// Whether adding a constant to `sum`, or subtracting one from the other (`subtracts`), can undo an addition of that constant.
 pub fn cancels(subtracts: bool, sum: Extended, constant: Extended) -> bool {
     let signs_differ = (sum.high ^ constant.high) & 0x8000 != 0;
     signs_differ != subtracts && (sum.exponent() - constant.exponent()).abs() <= 1
