@@ -6,8 +6,8 @@
 //! makes the result passive. What a program does to the bits of a remembered sum, to have the rounded number as an integer, is no loss.
 //!
 //! Constants are told from other numbers by their bits, and only if they are too large for anything else: at least 2^36 in binary64,
-//! 2^16 in binary32. Exponential functions of Intel's vector library (which NumPy contains) add a small whole number to the constant, in
-//! binary64: the bias of an exponent, above the index into a table.
+//! 2^16 in binary32. The low bits of the mantissa do not matter: vector libraries add a small number to the constant, such as the bias of an exponent above
+//! the index into a table, and take off another one than they have added, as Intel's cosine (which NumPy contains) does to have an odd multiple of 1/2.
 
 pub(crate) mod sums;
 
@@ -27,8 +27,8 @@ pub(crate) struct Pattern {
     pub first_exponent: u64,
     /// How many exponent fields follow it.
     pub further_exponents: u64,
-    /// Low bits of the mantissa of the others that may be set.
-    pub bias: u64,
+    /// How many low bits of the mantissa there are that do not matter: it is rounded to the others.
+    pub free_bits: u32,
 }
 
 /// The pattern of a format.
@@ -40,7 +40,7 @@ pub(crate) const fn pattern(format: Format) -> Pattern {
             plain: 0x4330_0000_0000_0000,
             first_exponent: 1023 + 36,
             further_exponents: 18,
-            bias: 0xfff0,
+            free_bits: 17,
         },
         Format::Binary32 => Pattern {
             bits: 32,
@@ -48,7 +48,7 @@ pub(crate) const fn pattern(format: Format) -> Pattern {
             plain: 0x4b00_0000,
             first_exponent: 127 + 16,
             further_exponents: 9,
-            bias: 0,
+            free_bits: 9,
         },
     }
 }
@@ -64,17 +64,27 @@ impl Pattern {
         u64::MAX >> (65 - self.bits)
     }
 
+    /// What the mantissa is rounded with: half of the first bit that matters.
+    pub const fn half(&self) -> u64 {
+        1 << (self.free_bits - 1)
+    }
+
+    /// Bits of the mantissa that matter.
+    pub const fn mantissa_bits_that_matter(&self) -> u32 {
+        self.mantissa_bits() - self.free_bits
+    }
+
     const fn mantissa_bits(&self) -> u32 {
         self.bits - 1 - self.exponent_bits
     }
 
     /// Whether a number with these bits is a rounding constant.
     pub fn matches(&self, bits: u64) -> bool {
-        let magnitude = bits & self.magnitude();
-        let mantissa = magnitude & ((1 << self.mantissa_bits()) - 1) & !self.bias;
-        let exponent = magnitude >> self.mantissa_bits();
+        let rounded = ((bits & self.magnitude()) + self.half()) >> self.free_bits;
+        let mantissa_bits = self.mantissa_bits_that_matter();
+        let (exponent, mantissa) = (rounded >> mantissa_bits, rounded & ((1 << mantissa_bits) - 1));
         let exponents = self.first_exponent..=self.first_exponent + self.further_exponents;
-        magnitude == self.plain || mantissa == 1 << (self.mantissa_bits() - 1) && exponents.contains(&exponent)
+        rounded == self.plain >> self.free_bits || mantissa == 1 << (mantissa_bits - 1) && exponents.contains(&exponent)
     }
 }
 
@@ -132,13 +142,15 @@ mod tests {
             assert!(matches(value), "{value}");
             assert!(value.abs().to_bits() >= wide.threshold());
         }
-        // 1.5·2^48 with the bias of an exponent above four bits.
-        assert!(wide.matches(0x42f8_0000_0000_3ff0) && !wide.matches(0x42f8_0000_0001_3ff0));
-        for value in [0.0, 3.0, 1.5 * 1024.0, 1099511627776.0, 6755399441055745.0, f64::INFINITY, f64::NAN, 1.5e300] {
+        // 1.5·2^48 with the bias of an exponent above four bits, and 1.5·2^51 - 1/2.
+        assert!(wide.matches(0x42f8_0000_0000_3ff0) && wide.matches(0x4327_ffff_ffff_ffff));
+        assert!(!wide.matches(0x42f8_0000_0001_0000) && !wide.matches(0x42f7_ffff_fffe_ffff));
+        for value in [0.0, 3.0, 1.5 * 1024.0, 1099511627776.0, 6755399441186817.0, f64::INFINITY, f64::NAN, 1.5e300] {
             assert!(!matches(value), "{value}");
         }
         let narrow = pattern(Format::Binary32);
         assert!(narrow.matches(12582912.0f32.to_bits().into()) && narrow.matches((-8388608.0f32).to_bits().into()));
-        assert!(!narrow.matches(12582914.0f32.to_bits().into()) && !narrow.matches(6.0f32.to_bits().into()));
+        assert!(narrow.matches(12583039.0f32.to_bits().into()) && !narrow.matches(12583168.0f32.to_bits().into()));
+        assert!(!narrow.matches(6.0f32.to_bits().into()));
     }
 }

@@ -95,6 +95,11 @@ pub fn formulas() -> Vec<Formula> {
              return (sum * 2 + small - 4 * c * x[0] * x[1]) / c + 3 * ((small + c) / c);", |x| {
             vec![2.0 - 4.0 * x[1], 4.0 - 4.0 * x[0]]
         }),
+        formula("rounding_to_odd_halves", &[1.31, -0.7], "REAL c = ROUNDING / 2, d = c - (REAL)0.5, e = c + 15;
+             return x[0] * x[0] * ((x[1] + c) - d) + x[1] * ((x[0] + e) - c);", |x| {
+            let halves = |a: f64| (2.0 * a).round_ties_even() / 2.0;
+            vec![2.0 * x[0] * (halves(x[1]) + 0.5), halves(x[0]) + 15.0]
+        }),
         formula("rounding_by_bits", &[1.31, -0.7], "return stepped(x[0]) * stepped(x[1]);", |x| {
             // The number of sixteenths, in two parts, and what is left.
             let parts = |x: f64| {

@@ -109,24 +109,24 @@ fn emit_comparison(emitter: &mut Emitter<'_>, format: Format, value: Register, s
     let shift = |code, register, count: u32| {
         Instruction::with2(code, register, count as i32).expect("a shift takes a register and a constant")
     };
-    // The number goes to the top of the register, without its sign.
+    // The number goes to the top of the register, without its sign; its mantissa is rounded to the bits that matter.
     let to_top = 65 - pattern.bits;
+    let mantissa_bits = pattern.mantissa_bits_that_matter();
     asm.push(&shift(Code::Shl_rm64_imm8, value, to_top));
+    asm.constant(spare, pattern.half() << to_top);
+    asm.push2(Code::Add_r64_rm64, value, spare);
+    asm.push(&shift(Code::Shr_rm64_imm8, value, to_top + pattern.free_bits));
     let constant = asm.label();
-    asm.constant(spare, pattern.plain << to_top);
+    asm.constant(spare, pattern.plain >> pattern.free_bits);
     asm.push2(Code::Cmp_r64_rm64, value, spare);
     asm.jump_if(Condition::Equal, constant);
-    // A factor of 1.5: of the mantissa's bits, other than those of a bias, only the first is set.
-    if pattern.bias != 0 {
-        let mask = Instruction::with2(Code::And_rm64_imm32, value, !(pattern.bias << to_top) as i32);
-        asm.push(&mask.expect("and takes a register and a constant"));
-    }
+    // A factor of 1.5: of the mantissa's bits only the first is set.
     asm.push2(Code::Mov_r64_rm64, spare, value);
-    asm.push(&shift(Code::Shl_rm64_imm8, spare, pattern.exponent_bits));
+    asm.push(&shift(Code::Shl_rm64_imm8, spare, 64 - mantissa_bits));
     asm.push2(Code::Add_r64_rm64, spare, spare);
     asm.jump_if(Condition::NotEqual, other);
     asm.jump_if(Condition::AboveOrEqual, other);
-    asm.push(&shift(Code::Shr_rm64_imm8, value, 64 - pattern.exponent_bits));
+    asm.push(&shift(Code::Shr_rm64_imm8, value, mantissa_bits));
     asm.lea(spare, memory(value, -(pattern.first_exponent as i64)));
     let range = Instruction::with2(Code::Cmp_rm64_imm8, spare, pattern.further_exponents as i32);
     asm.push(&range.expect("cmp takes a register and a constant"));

@@ -107,18 +107,15 @@ pub fn in_range(session: &Session, a: Extended) -> bool {
 }
 
 /// Whether a number is a constant for rounding by addition (see `crate::rounding`) in the precision of this control word: 2^p, or 1.5·2^k around
-/// that, for a significand of p + 1 bits.
+/// that, for a significand of p + 1 bits, the last of which do not matter.
 pub fn is_rounding_constant(value: Extended, control: u16) -> bool {
-    const LEADING: u64 = 1 << 63;
     let (bits, finest) = match control >> 8 & 3 {
         0 => (23, 16),
         2 => (52, 36),
         _ => (63, 47),
     };
-    match value.significand {
-        LEADING => value.exponent() == bits,
-        significand => significand == 3 << 62 && (finest..=bits + 2).contains(&value.exponent()),
-    }
+    let is_near = |significand: u64| value.significand.abs_diff(significand) < 1 << 16;
+    is_near(1 << 63) && value.exponent() == bits || is_near(3 << 62) && (finest..=bits + 2).contains(&value.exponent())
 }
 
 /// Whether adding a constant to `sum`, or subtracting one from the other (`subtracts`), can undo an addition of that constant.
