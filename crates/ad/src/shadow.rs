@@ -6,12 +6,13 @@
 use derivgrind_tape::guard;
 use iced_x86::Register;
 
-/// Set in the 8-byte shadow of a binary64 value beside its index: [`WIDE_MARK`], and the [guard] that remains when the operation code has been
-/// written over the mark.
-pub const WIDE_TAG: u64 = WIDE_MARK | guard::WIDE_TAG;
+/// Set in the 8-byte shadow of a binary64 value beside its index: [`WIDE_MARK`] and a bit below it.
+pub const WIDE_TAG: u64 = guard::WIDE_TAG;
 
 /// Tells the 8-byte shadow of a binary64 value from the indices of two binary32 values.
 pub const WIDE_MARK: u64 = 1 << 63;
+
+const _: () = assert!(WIDE_TAG & WIDE_MARK != 0);
 
 /// The 8-byte shadow of a binary64 value with this index.
 pub fn of_wide(index: u64) -> u64 {
@@ -22,7 +23,7 @@ pub fn of_wide(index: u64) -> u64 {
 pub fn wide_index(word: u64) -> Option<u64> {
     match word {
         0 => Some(0),
-        _ => (word & WIDE_MARK != 0 && guard::is_index(word & !WIDE_MARK, guard::WIDE_TAG)).then_some(word & !WIDE_TAG),
+        _ => guard::is_index(word, WIDE_TAG).then_some(word & !WIDE_TAG),
     }
 }
 

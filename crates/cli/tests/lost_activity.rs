@@ -168,6 +168,14 @@ static double upper_half(double a) {
   volatile union { double number; uint32_t words[2]; } both = {a}; both.words[0] = 0;
   return both.number;
 }
+static double other_highest(double a) {
+  volatile union { double number; uint8_t bytes[8]; } both = {a}; both.bytes[7] = 0xc0;
+  return both.number;
+}
+static float other_highest_narrow(float a) {
+  volatile union { float number; uint8_t bytes[4]; } both = {a}; both.bytes[3] = 0xc0;
+  return both.number;
+}
 int main(void) {
   volatile float x = 1.2f; float y, sum = 0; double z = 1.1; int i;
   DG_INPUTF(x); DG_INPUTF(z);
@@ -190,6 +198,12 @@ int main(void) {
         "upper_half(z) * 2",
         "sqrt(upper_half(z))",
         "exp(upper_half(z))",
+        "other_highest(z)",
+        "other_highest(z) * 2",
+        "2 - other_highest(z)",
+        "(other_highest(z) * other_highest(z))",
+        "exp(other_highest(z))",
+        "other_highest_narrow(x) * 2",
     ] {
         for level in ["-O0", "-O2"] {
             let program = Compiled::with_libraries(&CUT.replace("WHAT", what), &[level], &["-lm"]);

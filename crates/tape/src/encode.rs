@@ -15,7 +15,7 @@ use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, PERIOD_BYTES, checksum, get
 use crate::guard;
 use crate::operation::{BINARY32, Operation};
 use crate::period::PeriodFinder;
-use crate::record::{Chunk, INDEX_BITS, INDEX_MASK, Record};
+use crate::record::{CODE_MASK, Chunk, INDEX_BITS, INDEX_MASK, Record};
 use crate::repeat::{Repeat, RowPlan, kept};
 use crate::sequence;
 
@@ -24,6 +24,8 @@ use crate::sequence;
 pub(crate) struct Demand {
     /// Removes the operands that the operation does not have.
     pub(crate) masks: [u64; 2],
+    /// Bits of the operand words that must agree with those one period earlier, for a record to be a repetition.
+    compared: [u64; 2],
     /// The bits of the two values that are kept, by which operands are active (bit 0 the first, bit 1 the second).
     values: [[u64; 2]; 4],
 }
@@ -57,25 +59,27 @@ impl Reading {
     /// How many of a record's words are pieces of indices: those of which [`Reading::operands`] has made zero.
     #[inline]
     fn broken(self, record: &Record, operands: [u64; 2]) -> u64 {
-        let (masks, words) = (self.demand(record).masks, record.operands());
+        let (masks, words) = (self.demand(record).masks, guard::operand_words(record));
         (0..2).filter(|&k| masks[k] != 0 && words[k] != 0 && operands[k] == 0).count() as u64
     }
 }
 
 /// [`Demand`]s of all codes. A code that names no operation keeps its operands, so that the reader can report it.
-static DEMANDS: [Demand; 256] = demands(INDEX_MASK, INDEX_MASK);
-/// The same with guards.
-static GUARDED_DEMANDS: [Demand; 256] = demands(guard::WIDE_TAG - 1, guard::NARROW_TAG - 1);
+static DEMANDS: [Demand; 256] = demands(INDEX_MASK, INDEX_MASK, INDEX_MASK);
+/// The same with guards. Words are compared with their tags: an index that has lost its tag is not the one that was expected.
+static GUARDED_DEMANDS: [Demand; 256] = demands(guard::WIDE_LIMIT - 1, guard::NARROW_LIMIT - 1, u64::MAX);
 
-/// `wide` and `narrow` are the bits of an operand's word that hold the index, if it is binary64 and if it is binary32.
-const fn demands(wide: u64, narrow: u64) -> [Demand; 256] {
-    let mut demands = [Demand { masks: [wide; 2], values: [[0; 2]; 4] }; 256];
+/// `wide` and `narrow` are the bits of an operand's word that hold the index, if it is binary64 and if it is binary32; `word` are those that matter.
+const fn demands(wide: u64, narrow: u64, word: u64) -> [Demand; 256] {
+    const CODE: u64 = CODE_MASK << INDEX_BITS;
+    let mut demands = [Demand { masks: [wide; 2], compared: [word | CODE, word], values: [[0; 2]; 4] }; 256];
     let mut code = 0;
     while code < 256 {
         if let Some(operation) = Operation::from_code(code as u8) {
             let operands = operation.operands();
             let index = if code as u8 & BINARY32 != 0 { narrow } else { wide };
             demands[code].masks = [if operands > 0 { index } else { 0 }, if operands > 1 { index } else { 0 }];
+            demands[code].compared = [if operands > 0 { word } else { 0 } | CODE, if operands > 1 { word } else { 0 }];
             let mut active = 0;
             while active < 4 {
                 demands[code].values[active] = value_masks(operation, code as u8 & BINARY32 != 0, active);
@@ -92,7 +96,7 @@ const fn demands(wide: u64, narrow: u64) -> [Demand; 256] {
 pub(crate) struct UsedForm {
     /// Whether nothing is left open but values, so that the next period's record may have the same form.
     pub(crate) steady: bool,
-    /// Bits of the operand words that must agree with those one period earlier.
+    /// As in [`Demand`].
     pub(crate) compared: [u64; 2],
     /// Which operands are active.
     pub(crate) active: [bool; 2],
@@ -404,11 +408,9 @@ impl FormTable {
         self.slots[slot] = number as u16 + 1;
         self.encoded.push(form);
         let sourced = both(|k| if form.sources[k] == Source::NONE { 0 } else { needed[k] });
-        // With their tags: an index that has lost its tag is not the one that was expected.
-        let words = both(|k| if demand.masks[k] == 0 { 0 } else { INDEX_MASK });
         self.used[number] = UsedForm {
             steady,
-            compared: [words[0] | 0xff << INDEX_BITS, words[1]],
+            compared: demand.compared,
             active: form.class.map(|class| class != 0),
             strides: form.strides.map(|stride| i64::from(stride) as u64),
             values: needed,

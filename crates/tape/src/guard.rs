@@ -5,13 +5,16 @@
 //! number is used:
 //! - No index that is given out is a multiple of 2^16. So one whose low bytes have been replaced by zeros is none.
 //! - An operand's index has a tag in its upper bytes: [`NARROW_TAG`] if it is binary32, [`WIDE_TAG`] else. So one whose upper bytes have been replaced is
-//!   none. (There is always something beside the bytes that hold a number's sign and exponent, too.)
+//!   none. There is something beside each of the bytes that hold a number's sign and exponent.
 
 use crate::operation::BINARY32;
-use crate::record::Record;
+use crate::record::{CODE_MASK, INDEX_BITS, Record};
 
 /// Set in an operand word of a record without [`BINARY32`], together with the operand's index.
-pub const WIDE_TAG: u64 = 1 << 46;
+pub const WIDE_TAG: u64 = 1 << 63 | WIDE_LIMIT;
+
+/// Indices of binary64 operands are below this.
+pub const WIDE_LIMIT: u64 = 1 << 46;
 
 /// Set in an operand word of a record with [`BINARY32`], together with the operand's index.
 pub const NARROW_TAG: u64 = 1 << 30;
@@ -35,12 +38,23 @@ pub(crate) fn until_skipped(first: u64, count: usize) -> usize {
 /// Which of a record's operand words are no index, and not zero either.
 pub(crate) fn broken(record: &Record) -> [bool; 2] {
     let tag = if record.code() & BINARY32 != 0 { NARROW_TAG } else { WIDE_TAG };
-    record.operands().map(|word| word != 0 && !is_index(word, tag))
+    operand_words(record).map(|word| word != 0 && !is_index(word, tag))
 }
 
-/// Whether a word is an index with this tag and nothing above it.
+/// A record's operand words with their tags: what the code leaves of them.
+#[inline]
+pub(crate) fn operand_words(record: &Record) -> [u64; 2] {
+    [record.operand1 & !(CODE_MASK << INDEX_BITS), record.operand2]
+}
+
+/// Whether a word is an index with this tag and nothing else above it. Indices are below a tag's lowest bit.
 pub fn is_index(word: u64, tag: u64) -> bool {
-    word & !(tag - 1) == tag && !is_skipped(word)
+    word & !(limit(tag) - 1) == tag && !is_skipped(word)
+}
+
+/// Indices with this tag are below this.
+pub(crate) const fn limit(tag: u64) -> u64 {
+    tag & tag.wrapping_neg()
 }
 
 #[cfg(test)]
@@ -57,7 +71,7 @@ mod tests {
         }
         let index = 0x0012_3456_789a | WIDE_TAG;
         assert!(is_index(index, WIDE_TAG));
-        for piece in [index & !0xffff_ffff, index & 0xffff_ffff, index & !0xffff, index << 1] {
+        for piece in [index & !0xffff_ffff, index & 0xffff_ffff, index & !0xffff, index << 1, index & !(0xff << 56)] {
             assert!(!is_index(piece, WIDE_TAG), "{piece:x}");
         }
     }
@@ -67,11 +81,17 @@ mod tests {
         let narrow = |first, second| broken(&Record::binary32(Operation::Mul, [first, second], [0.0; 2]));
         assert_eq!(narrow(5 | NARROW_TAG, 0), [false; 2]);
         assert_eq!(narrow(5, 0x10000 | NARROW_TAG), [true; 2]);
-        let wide = |first, second| broken(&Record::binary64(Operation::Mul, [first, second], [0.0; 2]));
+        let wide = |operand1: u64, operand2| {
+            let record = Record::binary64(Operation::Mul, [0; 2], [0.0; 2]);
+            broken(&Record { operand1: record.operand1 | operand1, operand2, ..record })
+        };
         assert_eq!(wide(5 | WIDE_TAG, 7 | WIDE_TAG), [false; 2]);
         assert_eq!(wide(0, 0), [false; 2]);
         assert_eq!(wide(1 << 32 | WIDE_TAG, WIDE_TAG), [true; 2]);
-        assert_eq!(wide(5, 1 << 46 | 1 << 47 | 7), [true; 2]);
+        assert_eq!(wide(5, 1 << 47 | 7 | WIDE_TAG), [true; 2]);
+        let no_mark = |index: u64| index | WIDE_LIMIT;
+        assert_eq!(wide(no_mark(5), 7 | WIDE_TAG), [true, false]);
+        assert_eq!(wide(5 | WIDE_TAG, no_mark(7)), [false, true]);
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl Recording {
         let mut chunk = Chunk { first_index, capacity, start: 0, buffer: recycled.unwrap_or_else(Buffer::new) };
         if self.guarded {
             chunk.capacity = guard::until_skipped(first_index, capacity);
-            if first_index >= guard::WIDE_TAG - capacity as u64 {
+            if first_index >= guard::WIDE_LIMIT - capacity as u64 {
                 let reason = io::Error::other("a recording has room for 2^46 operations");
                 self.fail(Failure::new("write", &self.path, &reason));
             }
@@ -579,7 +579,9 @@ mod tests {
             starts.push((chunk.first_index(), chunk.start(), chunk.capacity()));
             let start = chunk.start();
             let operand = |index: u64| index | guard::WIDE_TAG;
-            chunk.as_mut_slice()[start] = Record::binary64(Operation::Mul, [operand(5), operand(0x10000)], [0.0; 2]);
+            let record = Record::binary64(Operation::Mul, [0; 2], [0.0; 2]);
+            let words = [record.operand1 | operand(5), operand(0x10000)];
+            chunk.as_mut_slice()[start] = Record { operand1: words[0], operand2: words[1], ..record };
             recording.submit(chunk, start + 1);
         }
         let count = Chunk::RECORDS as u64 - 1;

@@ -6,11 +6,14 @@ use std::ptr::NonNull;
 use crate::decode::Partials;
 use crate::operation::{BINARY32, Operation};
 
-/// The bits of an operand word that hold the index; the top byte is the operation code or to be ignored.
+/// The bits of an operand word that hold the index; the top byte is the operation code, or to be ignored.
 pub const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
 /// Number of bits of an index.
 pub const INDEX_BITS: u32 = 56;
+
+/// The bits of the first operand word's top byte that hold the operation code. The highest bit is free for a tag.
+pub(crate) const CODE_MASK: u64 = 0x7f;
 
 /// One operation: 32 bytes, little-endian.
 ///
@@ -18,9 +21,10 @@ pub const INDEX_BITS: u32 = 56;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct Record {
-    /// First operand's index in the low 56 bits, with a tag if the recording is [guarded](crate::guard); operation code in the top byte.
+    /// First operand's index in the low 56 bits; operation code in the lower seven bits of the top byte. If the recording is [guarded](crate::guard), with a tag,
+    /// which has the highest bit.
     pub operand1: u64,
-    /// Second operand's index in the low 56 bits; the top byte is ignored.
+    /// Second operand's index in the low 56 bits. The top byte is ignored unless the recording is guarded.
     pub operand2: u64,
     /// First operand's value: binary64 bits, or binary32 bits in the low half with the upper half undefined.
     pub value1: u64,
@@ -91,7 +95,7 @@ impl Record {
     /// The operation code, with [`BINARY32`].
     #[inline]
     pub const fn code(&self) -> u8 {
-        (self.operand1 >> INDEX_BITS) as u8
+        (self.operand1 >> INDEX_BITS & CODE_MASK) as u8
     }
 
     /// The operands with the partial derivatives. An operation that the record's code does not name has none.

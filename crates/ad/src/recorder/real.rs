@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext, Label, registers};
 use derivgrind_tape::operation::{BINARY32, FIRST, NOTHING, SECOND};
-use derivgrind_tape::{Operation, Record, guard};
+use derivgrind_tape::{Operation, Record};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use crate::instrument::{elements, fetched, load, reach_memory, shadow_of, store, value_in_memory};
@@ -115,8 +115,11 @@ pub(super) fn emit(emitter: &mut Emitter<'_>, index: usize, lane: &Lane, cursor_
         }
     }
     let code = lane.operation.code() | if lane.format == Format::Binary32 { BINARY32 } else { 0 };
-    let opcode = Instruction::with2(Code::Mov_rm8_imm8, at(Record::OPERATION), i32::from(code));
-    emitter.asm().push(&opcode.expect("mov takes memory and constant"));
+    // The mark stays beside the code, where it is that of an index: without it the operand is none.
+    let beside = active.contains(&0) && lane.format == Format::Binary64;
+    let write = if beside { Code::Or_rm8_imm8 } else { Code::Mov_rm8_imm8 };
+    let opcode = Instruction::with2(write, at(Record::OPERATION), i32::from(code));
+    emitter.asm().push(&opcode.expect("mov and or take memory and constant"));
 
     let needed = active.iter().fold(NOTHING, |needs, &k| needs | lane.operation.needs()[k]);
     for (k, (bit, offset)) in [(FIRST, Record::VALUE1), (SECOND, Record::VALUE2)].into_iter().enumerate() {
@@ -325,7 +328,7 @@ fn narrow(emitter: &mut Emitter<'_>, register: Register, wide: Register) {
     emitter.asm().push2(Code::Test_rm64_r64, wide, wide);
     emitter.asm().jump_if(Condition::Equal, passive);
     // A tag that is missing appears, and makes the number too large.
-    for tag in [63, guard::WIDE_TAG.trailing_zeros()] {
+    for tag in [WIDE_TAG.ilog2(), WIDE_TAG.trailing_zeros()] {
         immediate(emitter, Code::Btc_rm64_imm8, register, tag as i32);
     }
     immediate(emitter, Code::Cmp_rm64_imm32, register, (NARROW_LIMIT - 1) as i32);

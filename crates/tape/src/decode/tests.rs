@@ -97,17 +97,22 @@ fn operands_that_do_not_precede_are_reported() {
 #[test]
 fn pieces_of_indices_in_loops_are_passive() {
     let piece = 200;
-    for (operation, tag) in [
-        (Record::binary32(Operation::Mul, [0; 2], [0.0; 2]), guard::NARROW_TAG),
-        (Record::binary64(Operation::Mul, [0; 2], [0.0; 2]), guard::WIDE_TAG),
-    ] {
+    let narrow = Record::binary32(Operation::Mul, [0; 2], [0.0; 2]);
+    let wide = Record::binary64(Operation::Mul, [0; 2], [0.0; 2]);
+    let cases = [
+        (narrow, guard::NARROW_TAG, guard::NARROW_TAG),
+        (wide, guard::WIDE_TAG, guard::WIDE_LIMIT),
+        (wide, guard::WIDE_TAG, 1 << 63),
+    ];
+    for ((operation, tag, lost), broken) in cases.into_iter().flat_map(|case| [(case, 0), (case, 1)]) {
         let mut records: Vec<Record> = (0..1000)
             .map(|position| {
                 let operand2 = (1001 + position - 1) | tag;
                 Record { operand1: operation.operand1 | 5 | tag, operand2, value1: 7, value2: position }
             })
             .collect();
-        records[piece].operand2 &= !tag;
+        let record = &mut records[piece];
+        *[&mut record.operand1, &mut record.operand2][broken] &= !lost;
         let (mut encoder, mut decoder) = (Encoder::new(true), Decoder::new());
         let (count, block) = encoder.encode(1001, &records);
         assert_eq!(count, records.len());
@@ -117,8 +122,11 @@ fn pieces_of_indices_in_loops_are_passive() {
         decoder.decode(&memory, &mut decoded, Form::record).unwrap();
         assert_eq!(encoder.take_broken(), 1);
         for (position, record) in decoded.iter().enumerate() {
-            let expected = if position == piece { 0 } else { 1000 + position as u64 };
-            assert_eq!(record.operands(), [5, expected], "{position}");
+            let mut expected = [5, 1000 + position as u64];
+            if position == piece {
+                expected[broken] = 0;
+            }
+            assert_eq!(record.operands(), expected, "{position}");
         }
     }
 }
