@@ -250,7 +250,8 @@ impl Lane {
     /// Applies the rule to a lane of eight bytes whose shadow holds indices. They keep their tag in the outcome.
     pub fn outcome(&self, operation: BitOperation) -> LaneOutcome {
         let tagged = (self.shadow_a | self.shadow_b) & WIDE_MARK != 0;
-        if let Some(shadow) = self.moved(operation).filter(|_| !tagged || operation != BitOperation::And) {
+        let moved = self.moved(operation).filter(|_| !tagged || operation != BitOperation::And);
+        if let Some(shadow) = moved.or_else(|| self.taken_apart(operation)) {
             let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
             return LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]);
         }

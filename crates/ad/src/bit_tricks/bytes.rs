@@ -28,9 +28,11 @@ impl Lane {
         let mask = self.b.to_le_bytes();
         let kept = |byte: usize| mask[byte] != 0;
         let is_mask = mask.into_iter().all(|byte| byte == 0 || byte == 0xff) && self.shadow_b == 0;
+        let keeps_some = ![0, u64::MAX].contains(&self.b);
         // The highest byte of a binary64 number or the upper of two binary32 numbers, and of the lower one.
         let truncates = |highest: usize| kept(highest) && kept(highest - 1) && !(0..highest).all(kept);
-        (operation == BitOperation::And && is_mask && !truncates(7) && !truncates(3)).then_some(self.shadow_a & self.b)
+        (operation == BitOperation::And && is_mask && keeps_some && !truncates(7) && !truncates(3))
+            .then_some(self.shadow_a & self.b)
     }
 
     /// The shadow of two operands whose bytes do not meet.
