@@ -134,3 +134,25 @@ fn derivgrind_under_derivgrind_is_executed_natively() {
     let ended = run(DERIVGRIND, &["run", "--trace-children", "--", "sh", "-c", &line]);
     assert!(ended.succeeds().starts_with("inner\nderivgrind "));
 }
+
+#[test]
+fn calls_that_are_not_available_fail_in_a_way_that_programs_know() {
+    let numbers = [
+        libc::SYS_rseq,
+        libc::SYS_userfaultfd,
+        libc::SYS_io_uring_setup,
+        libc::SYS_modify_ldt,
+        libc::SYS_set_thread_area,
+        libc::SYS_remap_file_pages,
+    ];
+    let calls: String =
+        numbers.iter().map(|number| format!("syscall({number}, 0, 0, 0, 0); print $! + 0, ' ';")).collect();
+    let ended = run(DERIVGRIND, &["run", "--", "perl", "-e", &calls]);
+    assert_eq!(ended.succeeds(), format!("{} ", libc::ENOSYS).repeat(numbers.len()));
+
+    let call = format!("syscall({}, {}, 0, 0, 0); print $! + 0, ' ';", libc::SYS_ptrace, libc::PTRACE_TRACEME);
+    let ended = run(DERIVGRIND, &["run", "--", "perl", "-e", &call.repeat(2)]);
+    assert_eq!(ended.stdout, format!("{} ", libc::EPERM).repeat(2));
+    ended.says(0, &["ptrace", "fails with EPERM"]);
+    assert_eq!(ended.stderr.lines().count(), 1, "told once: {ended:?}");
+}

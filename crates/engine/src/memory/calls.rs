@@ -130,13 +130,15 @@ fn choose(state: &mut State, hint: u64, request: &Request) -> Result<u64, i32> {
     state.place(request).ok_or(libc::ENOMEM)
 }
 
-/// Maps the main thread's stack of `length` bytes (whole pages) and returns its range.
+/// Maps the main thread's stack of `length` bytes (whole pages) and returns its range. It grows beyond if the program raises the limit.
 pub(crate) fn map_stack(length: u64, protection: Protection) -> Result<Range<u64>, i32> {
     let range = place::STACK_TOP - length..place::STACK_TOP;
     let mut aftermath = Aftermath::new();
     let mut state = state();
     host::map_anonymous(range.clone(), protection.host_bits())?;
-    let outcome = state.replace(Mapping::private(range.clone(), protection, Kind::Stack), &mut aftermath);
+    let mapping = Mapping { grows_down: true, ..Mapping::private(range.clone(), protection, Kind::Stack) };
+    growth::expect();
+    let outcome = state.replace(mapping, &mut aftermath);
     drop(state);
     outcome.map(|()| range)
 }
@@ -170,7 +172,7 @@ pub fn protect(start: u64, length: u64, protection: i32) -> Result<(), i32> {
         if protection & libc::PROT_GROWSDOWN != 0 {
             // The whole of a stack that grows downwards.
             match state.map.at(range.start) {
-                Some(mapping) if mapping.kind == Kind::Stack || mapping.grows_down => range.start = mapping.start,
+                Some(mapping) if mapping.grows_down => range.start = mapping.start,
                 _ => return Err(libc::EINVAL),
             }
         }

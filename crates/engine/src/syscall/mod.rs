@@ -1,6 +1,7 @@
 //! System calls of the application: passed on, except where they touch what belongs to the engine.
 
 pub(crate) mod children;
+mod clone_request;
 mod descriptors;
 mod extent;
 mod intercepted;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::children::{self, Command};
+use super::clone_request::{self, flag};
 use super::raw::{result, syscall};
 use super::{Arguments, Outcome, descriptors, limits, seccomp};
 use crate::context::{Context, Gpr};
@@ -12,13 +13,6 @@ use crate::signal::mask;
 use crate::syscall::vfork;
 use crate::thread::{self, Request};
 
-/// The bits of `clone`'s flags that hold the signal sent at the end.
-const EXIT_SIGNAL: u64 = 0xff;
-
-const fn flag(flag: libc::c_int) -> u64 {
-    flag as u32 as u64
-}
-
 /// `clone`.
 pub(super) fn clone(context: &mut Context, [flags, stack, parent_tid, child_tid, tls, _]: Arguments) -> Outcome {
     start(context, Request { flags, stack, tls, parent_tid, child_tid })
@@ -26,37 +20,10 @@ pub(super) fn clone(context: &mut Context, [flags, stack, parent_tid, child_tid,
 
 /// `clone3`: the same with its arguments in a structure.
 pub(super) fn clone3(context: &mut Context, [address, size, ..]: Arguments) -> Outcome {
-    /// Sizes of `struct clone_args` in its first and its present form, in words.
-    const LEAST: usize = 8;
-    const KNOWN: usize = 11;
-    let words = size as usize / 8;
-    if words < LEAST || size > memory::PAGE {
-        return Outcome::error(libc::EINVAL);
+    match clone_request::read(address, size) {
+        Ok(request) => start(context, request),
+        Err(error) => Outcome::error(error),
     }
-    let mut bytes = [0u8; 8 * KNOWN];
-    let length = bytes.len().min(size as usize);
-    if user::read_bytes(address, &mut bytes[..length]).is_err() {
-        return Outcome::error(libc::EFAULT);
-    }
-    let word = |index: usize| {
-        let mut word = [0u8; 8];
-        word.copy_from_slice(&bytes[8 * index..8 * index + 8]);
-        u64::from_le_bytes(word)
-    };
-    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls] = std::array::from_fn(word);
-    if flags & EXIT_SIGNAL != 0 || exit_signal > EXIT_SIGNAL || (stack == 0) != (stack_size == 0) {
-        return Outcome::error(libc::EINVAL);
-    }
-    // A descriptor for a process goes where `clone` has its parent's thread id; both at once, a chosen process id or a control group
-    // are not available. ENOSYS makes libraries use `clone`.
-    let chosen = (LEAST..KNOWN).any(|index| word(index) != 0);
-    let both = flags & flag(libc::CLONE_PIDFD) != 0 && flags & flag(libc::CLONE_PARENT_SETTID) != 0;
-    if chosen || both || flags > u64::from(u32::MAX) {
-        return Outcome::error(libc::ENOSYS);
-    }
-    let parent_tid = if flags & flag(libc::CLONE_PIDFD) != 0 { pidfd } else { parent_tid };
-    let stack = stack.wrapping_add(stack_size);
-    start(context, Request { flags: flags | exit_signal, stack, tls, parent_tid, child_tid })
 }
 
 /// `fork`.
@@ -73,11 +40,10 @@ pub(super) fn vfork(context: &mut Context, _: Arguments) -> Outcome {
 /// Starts a thread or a process.
 fn start(context: &mut Context, request: Request) -> Outcome {
     let has = |wanted: libc::c_int| request.flags & flag(wanted) != 0;
+    if !clone_request::is_possible(request.flags) {
+        return Outcome::error(libc::EINVAL);
+    }
     if has(libc::CLONE_THREAD) {
-        let needed = flag(libc::CLONE_VM | libc::CLONE_SIGHAND);
-        if request.flags & needed != needed || has(libc::CLONE_PIDFD) {
-            return Outcome::error(libc::EINVAL);
-        }
         // The child goes on behind the call.
         let (rcx, r11) = (context.reg(Gpr::Rcx), context.reg(Gpr::R11));
         context.set_reg(Gpr::Rcx, context.rip);

@@ -17,6 +17,10 @@ impl Emitter<'_> {
     /// Emits the block's control flow, behind everything the tool has emitted.
     pub(super) fn emit_end(&mut self) {
         self.release_scratch();
+        if self.block.terminator().is_some() {
+            // What faults from here on is that instruction.
+            self.begin(self.block.body_len());
+        }
         let version = self.version;
         match self.block.end {
             BlockEnd::FallThrough(target) | BlockEnd::Jump(target) => self.branch(target, version),
