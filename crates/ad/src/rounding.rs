@@ -69,6 +69,11 @@ impl Pattern {
         1 << (self.free_bits - 1)
     }
 
+    /// Whether a number with these bits is as large as sums with a rounding constant are.
+    pub const fn is_large(&self, bits: u64) -> bool {
+        bits & self.magnitude() >= (self.first_exponent - 1) << self.mantissa_bits()
+    }
+
     /// Bits of the mantissa that matter.
     pub const fn mantissa_bits_that_matter(&self) -> u32 {
         self.mantissa_bits() - self.free_bits

@@ -131,9 +131,10 @@ fn forward_mode_tells_of_losses_for_each_run() {
     const SECOND: &str = r#"#include <derivgrind.h>
 #include <string.h>
 int main(void) {
-  double x = 1.5, y = 2.5, z; unsigned long b; volatile unsigned long factor = 3;
+  double x = 1.5, y = 2.5, z; unsigned long b; volatile unsigned long bits = 3UL << 40; volatile double rounded = 0x1.8p52;
   DG_INPUTF(x); DG_INPUTF(y);
-  memcpy(&b, &y, 8); b *= factor; memcpy(&z, &b, 8);
+  rounded += y; // It has the same dot value.
+  memcpy(&b, &y, 8); b ^= bits; memcpy(&z, &b, 8);
   z = z * 0 + x;
   DG_OUTPUTF(z);
   return 0;

@@ -28,7 +28,8 @@ pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation)
         lost @ (_, true) => upper_bytes::of_uncertain_parts(lane, operation, suspended).unwrap_or(lost),
         dot => dot,
     });
-    if lost && ![lane.shadow_a, lane.shadow_b].into_iter().all(rounding::is_only_sums) {
+    let operands = [(lane.shadow_a, lane.a), (lane.shadow_b, lane.b)];
+    if lost && !operands.into_iter().all(|(dots, values)| rounding::is_only_sums(dots, values)) {
         lost_at(thread.context().rip);
     }
     dot

@@ -208,7 +208,17 @@ fn choose(context: &mut Context, payload: u64) -> HelperNext {
 }
 
 /// Whether there is no activity in eight bytes of dot values but that of sums with a rounding constant: a number of eight bytes or two of four, without their
-/// signs, or the lower part of an 80-bit one.
-pub(super) fn is_only_sums(dots: u64) -> bool {
-    [0, 1 << 63, 1 << 63 | 1 << 31].into_iter().any(|signs: u64| sums::only(dots & !signs))
+/// signs, or the lower part of an 80-bit one. `values` are the numbers' own bytes.
+pub(super) fn is_only_sums(dots: u64, values: u64) -> bool {
+    let may_be = |format: Format, shift: u32| {
+        pattern(format).is_large(values >> shift) || format == Format::Binary64 && is_significand(values)
+    };
+    [0, 1 << 63, 1 << 63 | 1 << 31].into_iter().any(|signs: u64| sums::only(dots & !signs, may_be))
+}
+
+/// Whether this can be the significand of a sum with 2^63 or 1.5·2^63.
+fn is_significand(bits: u64) -> bool {
+    /// What is added to the constant is below this.
+    const SMALL: u64 = 1 << 48;
+    [1 << 63, 3 << 62].into_iter().any(|constant: u64| bits.abs_diff(constant) < SMALL)
 }

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::ir::Format;
+
 /// Number of buckets.
 const BUCKETS: usize = 1 << 12;
 /// Words in a bucket: with the counter it is a cache line.
@@ -59,10 +61,14 @@ pub(crate) fn contains(word: u64) -> bool {
     word != 0 && Bucket::of(word).words.iter().any(|other| other.load(Ordering::Relaxed) == word)
 }
 
-/// Whether there is no activity in a word of shadow but that of sums: of one, or of two with four bytes each.
-pub(crate) fn only(word: u64) -> bool {
-    let is_sum = |half: u64| half == 0 || contains(half) || contains(piece(half));
-    contains(word) || [word & LOW, word >> 32].into_iter().all(is_sum)
+/// Whether there is no activity in a word of shadow but that of sums: of one, or of two with four bytes each. Any number can have the dot value of a sum: `may_be`
+/// says for a format, 0 or 32 bits to be left out below, whether there may be a sum. An index is that of one variable.
+pub(crate) fn only(word: u64, may_be: impl Fn(Format, u32) -> bool) -> bool {
+    let is_sum = |shift: u32| {
+        let half = word >> shift & LOW;
+        half == 0 || contains(half) && may_be(Format::Binary32, shift) || contains(piece(half))
+    };
+    contains(word) && may_be(Format::Binary64, 0) || [0, 32].into_iter().all(is_sum)
 }
 
 const LOW: u64 = 0xffff_ffff;
@@ -73,6 +79,7 @@ mod tests {
 
     #[test]
     fn sums_are_found_whole_and_by_their_lower_half() {
+        let only = |word| only(word, |_, _| true);
         let (wide, narrow) = (0x8040_1234_5678_9abc, 0x4200_1234);
         assert!(!contains(wide) && !contains(0) && !only(wide));
         remember(wide);
@@ -81,6 +88,8 @@ mod tests {
         assert!(only(wide & LOW) && !only(wide & !LOW));
         assert!(only(0) && only(wide) && only(narrow | narrow << 32) && only(narrow << 32));
         assert!(!only(narrow | (narrow + 1) << 32) && !contains(0));
+        let small = |word| super::only(word, |_, _| false);
+        assert!(small(0) && !small(wide) && !small(narrow) && small(wide & LOW));
     }
 
     #[test]
