@@ -158,7 +158,7 @@ enum Mask {
 fn mask_of_first(operation: BitOperation, other: u64) -> Mask {
     match operation {
         // `!a & b` keeps the same bits of `a`, though flipped.
-        BitOperation::And | BitOperation::AndNot => Mask::Keep(other),
+        BitOperation::And | BitOperation::Take | BitOperation::AndNot => Mask::Keep(other),
         BitOperation::Or | BitOperation::Merge | BitOperation::Xor => Mask::Change(other),
         _ => Mask::Unknown,
     }
@@ -250,7 +250,8 @@ impl Lane {
     /// Applies the rule to a lane of eight bytes whose shadow holds indices. They keep their tag in the outcome.
     pub fn outcome(&self, operation: BitOperation) -> LaneOutcome {
         let tagged = (self.shadow_a | self.shadow_b) & WIDE_MARK != 0;
-        let moved = self.moved(operation).filter(|_| !tagged || operation != BitOperation::And);
+        let masks = matches!(operation, BitOperation::And | BitOperation::Take);
+        let moved = self.moved(operation).filter(|_| !tagged || !masks);
         if let Some(shadow) = moved.or_else(|| self.taken_apart(operation)) {
             let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
             return LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]);
@@ -284,7 +285,7 @@ impl Lane {
         }
         let result = self.result >> shift & u64::from(u32::MAX);
         // A mask that changes nothing now would change other mantissas.
-        let masks = matches!(operation, BitOperation::And | BitOperation::AndNot);
+        let masks = matches!(operation, BitOperation::And | BitOperation::Take | BitOperation::AndNot);
         let is_moved = |piece: Operand| piece.value == result && (piece.index >= NARROW_TAG || !masks);
         match (a.index, b.index) {
             (piece, 0) if is_moved(a) => Outcome::Same(piece),

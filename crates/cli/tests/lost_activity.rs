@@ -219,6 +219,47 @@ int main(void) {
     }
 }
 
+/// Vector exponential functions bring a rounded number to the place of the exponent: by a shift, after other operations on the bits of the sum.
+#[test]
+fn a_rounded_number_as_exponent_is_no_loss() {
+    const SCALED: &str = r#"#include <derivgrind.h>
+typedef double pair __attribute__((vector_size(16)));
+typedef unsigned long bits __attribute__((vector_size(16)));
+static __attribute__((noinline)) pair scaled(pair x) {
+  const pair shift = (pair){0x1.8p48, 0x1.8p48} + 1023;
+  pair sum = x + shift, rest = x - (sum - shift);
+  bits whole = (bits)sum CLEARED;
+  return (pair)((whole << 48) & 0x7ff0000000000000) * (1 + rest * rest);
+}
+int main(void) {
+  double x = 1.31, y = -0.7; pair z; double sum;
+  DG_INPUTF(x); DG_INPUTF(y);
+  z = scaled((pair){x, y});
+  sum = z[0] + z[1];
+  DG_OUTPUTF(sum);
+  return 0;
+}
+"#;
+    for cleared in ["", "^ ((bits)sum & 15)"] {
+        for level in ["-O0", "-O2", "-O3 -march=native"] {
+            let options: Vec<&str> = level.split(' ').collect();
+            let program = Compiled::new(&SCALED.replace("CLEARED", cleared), &options);
+            for mode in ["record", "forward"] {
+                let ended = program.derivgrind(&format!("grad --strict --mode={mode} -- P"));
+                let found: Vec<f64> = ended
+                    .stdout
+                    .lines()
+                    .rev()
+                    .take(2)
+                    .map(|line| line.split_whitespace().last().unwrap().parse().unwrap())
+                    .collect();
+                let right = (found[1] + 0.01).abs() < 1e-12 && (found[0] + 0.0125).abs() < 1e-12;
+                assert!(ended.code == Some(0) && right, "{cleared} {level} {mode}: {ended:?}");
+            }
+        }
+    }
+}
+
 /// No instruction tells that bytes of several numbers come together: the call is counted.
 #[test]
 fn compressed_data_is_told() {

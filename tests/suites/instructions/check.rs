@@ -255,9 +255,7 @@ impl Checker<'_> {
             let mask: String = before.bytes()[range].iter().rev().map(|byte| format!("{byte:08b}")).collect();
             let _ = writeln!(text, "    mask: 0b{mask}");
         }
-        let marks: Vec<String> =
-            self.case.marks.iter().map(|(at, mark)| format!("{} {mark:x?}", places::name(*at))).collect();
-        let _ = writeln!(text, "    active: {}", marks[..marks.len().min(12)].join(", "));
+        let _ = writeln!(text, "    active: {}", active(&self.case.marks));
         let changed: Vec<String> =
             self.observed.changed.iter().map(|(at, word)| format!("{} {word:#018x}", places::name(*at))).collect();
         let _ = writeln!(text, "    written: {}", changed[..changed.len().min(12)].join(", "));
@@ -287,3 +285,10 @@ fn flag_bits(flags: u32) -> u64 {
 }
 
 const _: () = assert!(offset_of!(Machine, environment) < COMPARED);
+
+/// What is active, for the user to read: not all if it is much.
+pub fn active(marks: &[(usize, Mark)]) -> String {
+    let marks: Vec<String> =
+        marks.iter().take(12).map(|(at, mark)| format!("{} {mark:x?}", places::name(*at))).collect();
+    marks.join(", ")
+}

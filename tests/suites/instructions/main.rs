@@ -108,12 +108,26 @@ impl Losses<'_> {
         if snippets.len() == 1 {
             let instruction = &cases.snippets[snippets.start].instruction;
             let wanted = if self.loses { "at least one each" } else { "none" };
-            self.wrong.push(format!("{instruction}: {found} losses in {count} cases instead of {wanted}"));
+            let example = self.example(&chosen)?;
+            self.wrong.push(format!("{instruction}: {found} losses in {count} cases instead of {wanted}{example}"));
             return Ok(());
         }
         let middle = snippets.start + snippets.len() / 2;
         self.search(&chosen, snippets.start..middle)?;
         self.search(&chosen, middle..snippets.end)
+    }
+
+    /// One of the cases in which losses are not as they should be, with what is active there.
+    fn example(&self, cases: &Cases) -> Result<String> {
+        for (position, case) in cases.cases.iter().enumerate() {
+            let mut single = cases.only(|_| false);
+            single.cases.push(cases.cases[position].clone());
+            let found = Client::new(self.program, self.directory, &single)?.run(self.mode)?.losses;
+            if (found != 0) != self.loses {
+                return Ok(format!("; in one of them with {}", check::active(&case.marks)));
+            }
+        }
+        Ok(String::new())
     }
 }
 

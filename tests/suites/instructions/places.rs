@@ -68,6 +68,15 @@ pub fn read(instruction: &Instruction) -> Vec<Range<usize>> {
     (0..instruction.op_count()).filter(is_read).filter_map(|k| operand(instruction, k)).collect()
 }
 
+/// The registers that an instruction reads, also such as are no operands of it.
+pub fn read_registers(instruction: &Instruction) -> Vec<Range<usize>> {
+    use iced_x86::OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
+    let mut factory = InstructionInfoFactory::new();
+    let used = factory.info(instruction).used_registers();
+    let is_read = |access| matches!(access, Read | CondRead | ReadWrite | ReadCondWrite);
+    used.iter().filter(|used| is_read(used.access())).filter_map(|used| register(used.register())).collect()
+}
+
 /// What an instruction writes, as iced's tables say.
 pub fn written(instruction: &Instruction) -> Vec<Range<usize>> {
     use iced_x86::OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};

@@ -287,7 +287,7 @@ pub fn is_flat(mnemonic: Mnemonic) -> bool {
     #[rustfmt::skip]
     const BEGINNINGS: &[&str] =
         &["cmp", "pcmp", "comis", "ucomis", "round", "movmsk", "pmovmskb", "set", "test", "ptest",
-          "rndscale", "getexp", "fpclass", "pmovm2", "pbroadcastm"];
+          "rndscale", "getexp", "fpclass", "pmovm2", "pbroadcastm", "scas"];
     let converts = name.starts_with("cvt") && ["si", "dq", "pi", "qq"].iter().any(|integer| name.contains(integer));
     converts
         || name.starts_with("pmov") && name.ends_with("2m")
@@ -368,10 +368,30 @@ pub fn gives_constants(instruction: &Instruction) -> bool {
 pub fn is_never_move(instruction: &Instruction) -> bool {
     let name = base_name(instruction.mnemonic());
     let saturates = name.starts_with("pmovus") || name.starts_with("pmovs") && !name.starts_with("pmovsx");
+    // Vector shifts to the left, but for halves, are for exponents.
+    let last = instruction.op_count() - 1;
+    let halves = |bits: u8| bits.is_multiple_of(32);
+    let makes_exponents = matches!(name.as_str(), "pslld" | "psllq")
+        && instruction.op_kind(last) == OpKind::Immediate8
+        && !halves(instruction.immediate8());
+    let multiplies = ["mul", "imul", "div", "idiv"].contains(&name.as_str());
     saturates
+        || makes_exponents
+        || multiplies
         || ["kunpck", "kshift", "pbroadcastm", "getmant", "pconflict"]
             .iter()
             .any(|beginning| name.starts_with(beginning))
+}
+
+/// Whether it can take bytes out of a number in a general register.
+pub fn takes_bytes(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::And
+}
+
+/// A constant operand.
+pub fn constant(instruction: &Instruction) -> Option<u64> {
+    let last = instruction.op_count().checked_sub(1)?;
+    instruction.try_immediate(last).ok()
 }
 
 /// Whether integer code combines the operands with masks and the like.

@@ -102,6 +102,13 @@ impl Writer<'_> {
         let is_read =
             |at: usize, mark: Mark| read.iter().find(|range| range.start < at + mark.bytes() && at < range.end);
         let mut read = marks.iter().filter_map(|(at, mark)| Some((*at, is_read(*at, *mark)?))).peekable();
+        // Of an operand that is not written down not all may count.
+        let registers = places::read_registers(&whole);
+        let any =
+            |at: usize, mark: Mark| registers.iter().any(|range| range.start < at + mark.bytes() && at < range.end);
+        if read.peek().is_none() && marks.iter().any(|(at, mark)| any(*at, *mark)) {
+            return None;
+        }
         if self.elements.bytes().is_none() || read.peek().is_none() {
             return Some(read.peek().is_some());
         }
@@ -285,7 +292,7 @@ impl Writer<'_> {
         let mantissa = (1u64 << format.mantissa_bits()) - 1;
         let operands = self.data_operands();
         let before = |operand: &Operand| number(runs.0, operand.at(within, format.bytes()), format);
-        let two_readings = format == Format::Single && self.has_two_readings(runs.0, marks, within);
+        let two_readings = format == Format::Single && self.has_two_readings(runs, marks, within);
         if reference::selects(self.instruction) || reference::choice(self.instruction).is_some() {
             return self.selected(format, runs, marks, within, two_readings);
         }
@@ -314,7 +321,14 @@ impl Writer<'_> {
         let ambiguous = slopes.len() > 1
             && (operands.iter().any(is_special) || operands.iter().all(is_zero) || operands.iter().any(is_result));
         let has = |wanted: Slope| slopes.iter().any(|(_, slope)| *slope == wanted);
-        if ambiguous || has(Slope::Unknown) {
+        // Bytes that are taken out in a general register may be put together to a number later.
+        let takes_bytes = reference::takes_bytes(self.instruction)
+            && operands
+                .iter()
+                .map(before)
+                .chain(reference::constant(self.instruction))
+                .any(|mask| is_byte_mask(mask, format));
+        if ambiguous || takes_bytes || has(Slope::Unknown) {
             Expected::Anything(format)
         } else if has(Slope::Neither) || terms.len() > 1 {
             Expected::Lost(format)
@@ -323,8 +337,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the eight bytes around a binary32 number could be one binary64 number: unless both numbers of each active operand are ordinary ones.
-    fn has_two_readings(&self, before: &Machine, marks: &Marks, within: usize) -> bool {
+    /// Whether the eight bytes around a binary32 number could be one binary64 number: unless both numbers of each active operand are ordinary ones, and not only the
+    /// upper one is changed.
+    fn has_two_readings(&self, (before, after): (&Machine, &Machine), marks: &Marks, within: usize) -> bool {
         let format = Format::Single;
         let Some(target) = places::operand(self.instruction, 0).filter(|target| target.len() >= 8) else {
             return false;
@@ -342,7 +357,12 @@ impl Writer<'_> {
         };
         let operands = self.data_operands();
         let mut sources = operands.iter().filter(|operand| is_source(operand));
-        !sources.all(|operand| halves.iter().all(|half| is_ordinary(operand.at(*half, 4))))
+        let changes_upper = |operand: &Operand| {
+            let stays =
+                |half| number(before, operand.at(half, 4), format) == number(after, target.start + half, format);
+            stays(halves[0]) && !stays(halves[1])
+        };
+        sources.any(|operand| changes_upper(operand) || !halves.iter().all(|half| is_ordinary(operand.at(*half, 4))))
     }
 
     /// Whether the destination of an instruction with three operands is one of its sources.
@@ -495,4 +515,10 @@ fn mark_at(marks: &Marks, at: usize) -> Option<u16> {
 fn mark_over(marks: &Marks, at: usize) -> Option<(u16, u8)> {
     let position = marks.iter().position(|(offset, mark)| (*offset..offset + mark.bytes()).contains(&at))?;
     Some((position as u16, (at - marks[position].0) as u8))
+}
+
+/// Whether a mask keeps some whole bytes of a number and clears the others.
+fn is_byte_mask(mask: u64, format: Format) -> bool {
+    let bytes = &mask.to_le_bytes()[..format.bytes()];
+    bytes.iter().all(|byte| matches!(byte, 0 | 0xff)) && bytes.iter().any(|&byte| byte != bytes[0])
 }

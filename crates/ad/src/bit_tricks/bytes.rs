@@ -10,7 +10,7 @@ impl Lane {
     /// The shadow of the result if each of its bytes is a byte of one operand, to which the other one contributes neither value nor shadow.
     pub fn moved(&self, operation: BitOperation) -> Option<u64> {
         match operation {
-            BitOperation::And if self.shadow_b == 0 => self.kept_by(self.b),
+            BitOperation::And | BitOperation::Take if self.shadow_b == 0 => self.kept_by(self.b),
             BitOperation::Merge => self.merged(),
             _ => None,
         }
@@ -31,7 +31,7 @@ impl Lane {
         let keeps_some = ![0, u64::MAX].contains(&self.b);
         // The highest byte of a binary64 number or the upper of two binary32 numbers, and of the lower one.
         let truncates = |highest: usize| kept(highest) && kept(highest - 1) && !(0..highest).all(kept);
-        (operation == BitOperation::And && is_mask && keeps_some && !truncates(7) && !truncates(3))
+        (operation == BitOperation::Take && is_mask && keeps_some && !truncates(7) && !truncates(3))
             .then_some(self.shadow_a & self.b)
     }
 
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn bytes_are_taken_out_of_numbers_that_are_not_truncated() {
         let taken = |mask: u64| {
-            Lane { a: !0, b: mask, result: mask, shadow_a: SHADOW, shadow_b: 0 }.taken_apart(BitOperation::And)
+            Lane { a: !0, b: mask, result: mask, shadow_a: SHADOW, shadow_b: 0 }.taken_apart(BitOperation::Take)
         };
         for mask in [0xff, 0xff00, 0xff_0000, 0xff00_0000, 0x0000_ffff_ffff_ffff, 0xff << 56, 0x00ff_00ff_00ff_00ff] {
             assert_eq!(taken(mask), Some(SHADOW & mask), "{mask:#x}");

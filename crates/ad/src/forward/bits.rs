@@ -28,8 +28,11 @@ pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation)
         lost @ (_, true) => upper_bytes::of_uncertain_parts(lane, operation, suspended).unwrap_or(lost),
         dot => dot,
     });
-    let operands = [(lane.shadow_a, lane.a), (lane.shadow_b, lane.b)];
-    if lost && !operands.into_iter().all(|(dots, values)| rounding::is_only_sums(dots, values)) {
+    if lost {
+        let operands = [(lane.shadow_a, lane.a), (lane.shadow_b, lane.b)];
+        if operands.into_iter().all(|(dots, values)| rounding::is_only_sums(dots, values)) {
+            return 0;
+        }
         lost_at(thread.context().rip);
     }
     dot

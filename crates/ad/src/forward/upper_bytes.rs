@@ -77,7 +77,7 @@ impl Part {
             return None;
         }
         let (kept_of_a, kept_of_b) = match operation {
-            BitOperation::And => (lane.b, lane.a),
+            BitOperation::And | BitOperation::Take => (lane.b, lane.a),
             BitOperation::AndNot => (lane.b, !lane.a),
             _ => (u64::MAX, u64::MAX),
         };
@@ -107,15 +107,17 @@ impl Part {
         let flips = (operand.value ^ result) & self.sign != 0;
         let shift = lane.b & u64::from(u32::MAX);
         match operation {
-            BitOperation::And | BitOperation::AndNot => match [self.exponent, self.mantissa].map(|bits| kept & bits) {
-                [0, mantissa] if mantissa == self.mantissa && kept & (self.sign | mantissa) != 0 => {
-                    return Outcome::Scaled(operand);
+            BitOperation::And | BitOperation::Take | BitOperation::AndNot => {
+                match [self.exponent, self.mantissa].map(|bits| kept & bits) {
+                    [0, mantissa] if mantissa == self.mantissa && kept & (self.sign | mantissa) != 0 => {
+                        return Outcome::Scaled(operand);
+                    }
+                    [exponent, mantissa] if exponent == self.exponent && mantissa == self.mantissa => {}
+                    // A sign or an exponent by itself, or nothing.
+                    [exponent, 0] if exponent == 0 || exponent == self.exponent => return Outcome::Passive,
+                    _ => return Outcome::Lost,
                 }
-                [exponent, mantissa] if exponent == self.exponent && mantissa == self.mantissa => {}
-                // A sign or an exponent by itself, or nothing.
-                [exponent, 0] if exponent == 0 || exponent == self.exponent => return Outcome::Passive,
-                _ => return Outcome::Lost,
-            },
+            }
             BitOperation::ShiftLeft | BitOperation::Rotate => return Outcome::Lost,
             _ if result == operand.value => {}
             // The sign bit, for a comparison, or what is behind it; or the exponent with it.

@@ -211,6 +211,8 @@ pub enum BitOperand {
 pub enum BitOperation {
     /// Bitwise `a & b`.
     And,
+    /// Bitwise `a & b` in a general register: compilers take bytes out of numbers in this way.
+    Take,
     /// Bitwise `!a & b`.
     AndNot,
     /// Bitwise `a | b`.

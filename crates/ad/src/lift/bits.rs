@@ -171,9 +171,11 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
         lifter.assign(target.place, &zero_extended(kept, until));
         return;
     }
+    let sources: Vec<BitOperand> = sources.iter().map(|&source| counted(source, bits.shift, target)).collect();
     if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
         && (count % 8 == 0 || shift.is_out(count))
         && (shift.kind != ShiftKind::RightSigned || count == 0)
+        && !(is_vector(lifter) && makes_exponents(shift, count))
     {
         return match lifter.mask {
             None => shift_by_bytes(lifter, shift, target, source, count),
@@ -197,7 +199,8 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     if target.bytes < 4 {
         return narrow::lift(lifter, operation, target, &sources);
     }
-    trick(lifter, operation, target, &sources);
+    let takes = operation == BitOperation::And && !is_vector(lifter) && !has_lock(lifter);
+    trick(lifter, if takes { BitOperation::Take } else { operation }, target, &sources);
 }
 
 /// A bit trick in all elements of the destination, and what it clears behind.
@@ -318,12 +321,25 @@ fn is_with_itself(lifter: &Lifter<'_>, itself: Itself, sources: &[BitOperand]) -
     itself != Itself::Operation && registers && sources.len() == 2 && sources[0] == sources[1]
 }
 
+/// General registers take a constant count modulo 32 or 64; vectors shift everything out.
+fn counted(source: BitOperand, shift: Option<Shift>, target: Span) -> BitOperand {
+    match (source, shift) {
+        (BitOperand::Immediate(count), Some(Shift { element: 0, .. })) => {
+            BitOperand::Immediate(count & if target.bytes == 8 { 63 } else { 31 })
+        }
+        _ => source,
+    }
+}
+
+/// Whether a vector shift by whole bytes is not there to move numbers, or halves of them: exponential functions bring a rounded number to the place of the exponent with it.
+fn makes_exponents(shift: Shift, count: u64) -> bool {
+    shift.kind == ShiftKind::Left && shift.element >= 4 && !shift.is_out(count) && !count.is_multiple_of(32)
+}
+
 /// A shift or rotation by whole bytes moves them.
 fn shift_by_bytes(lifter: &mut Lifter<'_>, shift: Shift, target: Span, source: Span, count: u64) {
     let element = if shift.element == 0 { source.bytes } else { shift.element };
     let rotates = shift.rotates();
-    // General registers take the count modulo 32 or 64, vectors shift everything out.
-    let count = if shift.element == 0 { count & if element == 8 { 63 } else { 31 } } else { count };
     let distance = (count / 8) as i32;
     let towards_low = matches!(shift.kind, ShiftKind::Right | ShiftKind::RotateRight);
     let size = i32::from(element);
