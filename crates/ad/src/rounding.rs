@@ -48,7 +48,7 @@ pub(crate) const fn pattern(format: Format) -> Pattern {
             plain: 0x4b00_0000,
             first_exponent: 127 + 16,
             further_exponents: 9,
-            free_bits: 9,
+            free_bits: 13,
         },
     }
 }
@@ -155,7 +155,7 @@ mod tests {
         }
         let narrow = pattern(Format::Binary32);
         assert!(narrow.matches(12582912.0f32.to_bits().into()) && narrow.matches((-8388608.0f32).to_bits().into()));
-        assert!(narrow.matches(12583039.0f32.to_bits().into()) && !narrow.matches(12583168.0f32.to_bits().into()));
+        assert!(narrow.matches(12585984.0f32.to_bits().into()) && !narrow.matches(12587520.0f32.to_bits().into()));
         assert!(!narrow.matches(6.0f32.to_bits().into()));
     }
 }

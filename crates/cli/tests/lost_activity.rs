@@ -223,16 +223,16 @@ int main(void) {
 #[test]
 fn a_rounded_number_as_exponent_is_no_loss() {
     const SCALED: &str = r#"#include <derivgrind.h>
-typedef double pair __attribute__((vector_size(16)));
-typedef unsigned long bits __attribute__((vector_size(16)));
+typedef NUMBER pair __attribute__((vector_size(16)));
+typedef UNSIGNED bits __attribute__((vector_size(16)));
 static __attribute__((noinline)) pair scaled(pair x) {
-  const pair shift = (pair){0x1.8p48, 0x1.8p48} + 1023;
+  const pair shift = (pair){0} + (SHIFT + BIAS);
   pair sum = x + shift, rest = x - (sum - shift);
   bits whole = (bits)sum CLEARED;
-  return (pair)((whole << 48) & 0x7ff0000000000000) * (1 + rest * rest);
+  return (pair)((whole << PLACES) & EXPONENT) * (1 + rest * rest);
 }
 int main(void) {
-  double x = 1.31, y = -0.7; pair z; double sum;
+  NUMBER x = 1.31, y = -0.7, sum; pair z;
   DG_INPUTF(x); DG_INPUTF(y);
   z = scaled((pair){x, y});
   sum = z[0] + z[1];
@@ -240,10 +240,18 @@ int main(void) {
   return 0;
 }
 "#;
-    for cleared in ["", "^ ((bits)sum & 15)"] {
+    let wide = ["double", "unsigned long", "0x1.8p48", "1023", "48", "0x7ff0000000000000"];
+    let narrow = ["float", "unsigned", "0x1.8p19f", "127", "19", "0x7f800000"];
+    let numbers = [(wide, 1e-12), (narrow, 1e-6)];
+    for (number, cleared) in numbers.into_iter().flat_map(|number| [(number, ""), (number, "^ ((bits)sum & 15)")]) {
         for level in ["-O0", "-O2", "-O3 -march=native"] {
             let options: Vec<&str> = level.split(' ').collect();
-            let program = Compiled::new(&SCALED.replace("CLEARED", cleared), &options);
+            let (words, tolerance) = number;
+            let source = ["NUMBER", "UNSIGNED", "SHIFT", "BIAS", "PLACES", "EXPONENT"]
+                .into_iter()
+                .zip(words)
+                .fold(SCALED.replace("CLEARED", cleared), |source, (name, word)| source.replace(name, word));
+            let program = Compiled::new(&source, &options);
             for mode in ["record", "forward"] {
                 let ended = program.derivgrind(&format!("grad --strict --mode={mode} -- P"));
                 let found: Vec<f64> = ended
@@ -253,8 +261,8 @@ int main(void) {
                     .take(2)
                     .map(|line| line.split_whitespace().last().unwrap().parse().unwrap())
                     .collect();
-                let right = (found[1] + 0.01).abs() < 1e-12 && (found[0] + 0.0125).abs() < 1e-12;
-                assert!(ended.code == Some(0) && right, "{cleared} {level} {mode}: {ended:?}");
+                let right = (found[1] + 0.01).abs() < tolerance && (found[0] + 0.0125).abs() < tolerance;
+                assert!(ended.code == Some(0) && right, "{} {cleared} {level} {mode}: {ended:?}", words[0]);
             }
         }
     }
