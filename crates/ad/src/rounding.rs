@@ -40,7 +40,7 @@ pub(crate) const fn pattern(format: Format) -> Pattern {
             plain: 0x4330_0000_0000_0000,
             first_exponent: 1023 + 36,
             further_exponents: 18,
-            free_bits: 17,
+            free_bits: 24,
         },
         Format::Binary32 => Pattern {
             bits: 32,
@@ -149,8 +149,9 @@ mod tests {
         }
         // 1.5·2^48 with the bias of an exponent above four bits, and 1.5·2^51 - 1/2.
         assert!(wide.matches(0x42f8_0000_0000_3ff0) && wide.matches(0x4327_ffff_ffff_ffff));
-        assert!(!wide.matches(0x42f8_0000_0001_0000) && !wide.matches(0x42f7_ffff_fffe_ffff));
-        for value in [0.0, 3.0, 1.5 * 1024.0, 1099511627776.0, 6755399441186817.0, f64::INFINITY, f64::NAN, 1.5e300] {
+        assert!(wide.matches(0x42f8_0000_000f_fc00));
+        assert!(!wide.matches(0x42f8_0000_0080_0000) && !wide.matches(0x42f7_ffff_ff7f_ffff));
+        for value in [0.0, 3.0, 1.5 * 1024.0, 1099511627776.0, 6755399457832961.0, f64::INFINITY, f64::NAN, 1.5e300] {
             assert!(!matches(value), "{value}");
         }
         let narrow = pattern(Format::Binary32);

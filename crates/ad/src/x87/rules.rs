@@ -114,7 +114,7 @@ pub fn is_rounding_constant(value: Extended, control: u16) -> bool {
         2 => (52, 36),
         _ => (63, 47),
     };
-    let is_near = |significand: u64| value.significand.abs_diff(significand) < 1 << 16;
+    let is_near = |significand: u64| value.significand.abs_diff(significand) < 1 << 32;
     is_near(1 << 63) && value.exponent() == bits || is_near(3 << 62) && (finest..=bits + 2).contains(&value.exponent())
 }
 
