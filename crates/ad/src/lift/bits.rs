@@ -199,8 +199,19 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     if target.bytes < 4 {
         return narrow::lift(lifter, operation, target, &sources);
     }
+    if matches!(bits.operation, BitOperation::Or) && sets_all(lifter, target, &sources) {
+        let until = lifter.cleared_until(0, target.bytes);
+        return lifter.assign(target.place, &zero_extended(Vec::new(), until));
+    }
     let takes = operation == BitOperation::And && !is_vector(lifter) && !has_lock(lifter);
     trick(lifter, if takes { BitOperation::Take } else { operation }, target, &sources);
+}
+
+/// Whether a constant sets all bits, as in `or eax, -1`, which is shorter than a move.
+fn sets_all(lifter: &Lifter<'_>, target: Span, sources: &[BitOperand]) -> bool {
+    let ones = u64::MAX >> (64 - 8 * u32::from(target.bytes.min(8)));
+    let constant = matches!(sources, [_, BitOperand::Immediate(bits)] if bits & ones == ones);
+    constant && !is_vector(lifter) && !has_lock(lifter)
 }
 
 /// A bit trick in all elements of the destination, and what it clears behind.
