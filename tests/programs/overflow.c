@@ -1,4 +1,5 @@
-/* Stacks that overflow: the handler runs on an alternate stack and the program goes on. The main stack grows up to the limit of the moment. */
+/* Stacks that overflow: the handler runs on an alternate stack and the program goes on. The main stack grows up to the limit of the moment; without one,
+ * a wild pointer far below is a fault all the same. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -52,6 +53,29 @@ static void *harmless(void *argument) {
     return argument;
 }
 
+/* Writes far below the main stack while it has no limit. */
+static void wild(void) {
+    stack_t alternate = {.ss_sp = malloc(65536), .ss_size = 65536}, none = {.ss_flags = SS_DISABLE};
+    sigaltstack(&alternate, NULL);
+    struct rlimit limit;
+    getrlimit(RLIMIT_STACK, &limit);
+    const struct rlimit none_at_all = {limit.rlim_max, limit.rlim_max};
+    printf("no limit: %d\n", setrlimit(RLIMIT_STACK, &none_at_all));
+    char here;
+    start = &here;
+    for (int power = 38; power <= 42; power++) {
+        if (sigsetjmp(back, 1) == 0) {
+            *(volatile char *)(start - (1L << power)) = 1;
+            printf("2^%d below: no fault\n", power);
+        } else {
+            printf("2^%d below: a fault, code %d, at 2^%d: %d\n", power, code, power, depth == 1L << power);
+        }
+    }
+    setrlimit(RLIMIT_STACK, &limit);
+    sigaltstack(&none, NULL);
+    free(alternate.ss_sp);
+}
+
 int main(void) {
     struct sigaction action = {.sa_sigaction = leave, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigaction(SIGSEGV, &action, NULL);
@@ -63,6 +87,8 @@ int main(void) {
         printf("%ld MiB: %d\n", size >> 20, setrlimit(RLIMIT_STACK, &limit));
         overflow((void *)size);
     }
+
+    wild();
 
     pthread_attr_t small;
     pthread_attr_init(&small);

@@ -268,6 +268,37 @@ int main(void) {
     }
 }
 
+/// Integer operations on a sum with a rounding constant are no loss; in the next recording its index belongs to another variable.
+#[test]
+fn sums_of_one_recording_are_not_those_of_the_next() {
+    const TWICE: &str = r#"#include <derivgrind.h>
+#include <stdio.h>
+#include <string.h>
+static void request(unsigned long number, const char *first, unsigned long second) {
+  derivgrind_request_(0, number, DERIVGRIND_ADDRESS_(first), second, 0, 0);
+}
+int main(int argc, char **argv) {
+  volatile unsigned long mask = 5; volatile double shift = 0x1.8p52;
+  for (int recording = 0; recording < 2; recording++) {
+    char path[4096], text[200] = "";
+    volatile double x = 1.5, y; double z; unsigned long bits;
+    snprintf(path, sizeof path, "%s%d", argv[argc - 1], recording);
+    request(DERIVGRIND_REQUEST_START_RECORDING, path, 0);
+    DG_INPUTF(x);
+    y = recording == 0 ? x + shift : x * x;
+    z = y; memcpy(&bits, &z, 8); bits ^= mask; memcpy(&z, &bits, 8); y = z;
+    DG_OUTPUTF(y);
+    request(DERIVGRIND_REQUEST_FINISH_RECORDING, text, sizeof text);
+    printf("%d: %s\n", recording, text);
+  }
+  return 0;
+}
+"#;
+    let program = Compiled::new(TWICE, &["-O1"]);
+    let ended = program.derivgrind(&format!("record D -- P {}", program.path("recording").display()));
+    assert!(ended.stdout.starts_with("0: \n1: active values met 1 operation"), "{ended:?}");
+}
+
 /// No instruction tells that bytes of several numbers come together: the call is counted.
 #[test]
 fn compressed_data_is_told() {

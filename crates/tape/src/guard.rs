@@ -49,12 +49,8 @@ pub(crate) fn operand_words(record: &Record) -> [u64; 2] {
 
 /// Whether a word is an index with this tag and nothing else above it. Indices are below a tag's lowest bit.
 pub fn is_index(word: u64, tag: u64) -> bool {
-    word & !(limit(tag) - 1) == tag && !is_skipped(word)
-}
-
-/// Indices with this tag are below this.
-pub(crate) const fn limit(tag: u64) -> u64 {
-    tag & tag.wrapping_neg()
+    let limit = tag & tag.wrapping_neg();
+    word & !(limit - 1) == tag && !is_skipped(word)
 }
 
 #[cfg(test)]

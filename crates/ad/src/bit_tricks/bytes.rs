@@ -10,29 +10,36 @@ impl Lane {
     /// The shadow of the result if each of its bytes is a byte of one operand, to which the other one contributes neither value nor shadow.
     pub fn moved(&self, operation: BitOperation) -> Option<u64> {
         match operation {
-            BitOperation::And | BitOperation::Take if self.shadow_b == 0 => self.kept_by(self.b),
+            BitOperation::And | BitOperation::Take => self.kept(),
             BitOperation::Merge => self.merged(),
             _ => None,
         }
     }
 
-    /// The first operand's shadow, if the mask keeps whole bytes and clears only such as were zero and passive.
-    fn kept_by(&self, mask: u64) -> Option<u64> {
-        let masks_bytes = mask.to_le_bytes().into_iter().all(|byte| byte == 0 || byte == 0xff);
-        (masks_bytes && (self.a | self.shadow_a) & !mask == 0).then_some(self.shadow_a)
+    /// An operand and its shadow, and the other one, if that is passive and a mask of whole bytes.
+    fn masked(&self) -> Option<(u64, u64, u64)> {
+        let is_mask = |mask: u64| mask.to_le_bytes().into_iter().all(|byte| byte == 0 || byte == 0xff);
+        [(self.a, self.shadow_a, self.b, self.shadow_b), (self.b, self.shadow_b, self.a, self.shadow_a)]
+            .into_iter()
+            .find(|&(_, _, mask, shadow_of_mask)| shadow_of_mask == 0 && is_mask(mask))
+            .map(|(bits, shadow, mask, _)| (bits, shadow, mask))
     }
 
-    /// The shadow that is left if a mask keeps some bytes of the first operand and no number: code that puts numbers together from their bytes takes them
+    /// The shadow of an operand, if the mask clears only such bytes as were zero and passive.
+    fn kept(&self) -> Option<u64> {
+        let (bits, shadow, mask) = self.masked()?;
+        ((bits | shadow) & !mask == 0).then_some(shadow)
+    }
+
+    /// The shadow that is left if a mask keeps some bytes of the other operand and no number: code that puts numbers together from their bytes takes them
     /// out in this way. What keeps both bytes that have the exponent, and not all of the number, is a truncation.
     pub fn taken_apart(&self, operation: BitOperation) -> Option<u64> {
-        let mask = self.b.to_le_bytes();
-        let kept = |byte: usize| mask[byte] != 0;
-        let is_mask = mask.into_iter().all(|byte| byte == 0 || byte == 0xff) && self.shadow_b == 0;
-        let keeps_some = ![0, u64::MAX].contains(&self.b);
+        let (_, shadow, mask) = self.masked()?;
+        let kept = |byte: usize| mask.to_le_bytes()[byte] != 0;
+        let keeps_some = ![0, u64::MAX].contains(&mask);
         // The highest byte of a binary64 number or the upper of two binary32 numbers, and of the lower one.
         let truncates = |highest: usize| kept(highest) && kept(highest - 1) && !(0..highest).all(kept);
-        (operation == BitOperation::Take && is_mask && keeps_some && !truncates(7) && !truncates(3))
-            .then_some(self.shadow_a & self.b)
+        (operation == BitOperation::Take && keeps_some && !truncates(7) && !truncates(3)).then_some(shadow & mask)
     }
 
     /// The shadow of two operands whose bytes do not meet.
@@ -69,7 +76,12 @@ mod tests {
     #[test]
     fn bytes_are_taken_out_of_numbers_that_are_not_truncated() {
         let taken = |mask: u64| {
-            Lane { a: !0, b: mask, result: mask, shadow_a: SHADOW, shadow_b: 0 }.taken_apart(BitOperation::Take)
+            let number = 0x4008_1234_5678_9abc;
+            let on_the_right = Lane { a: number, b: mask, result: number & mask, shadow_a: SHADOW, shadow_b: 0 };
+            let on_the_left = Lane { a: mask, b: number, shadow_a: 0, shadow_b: SHADOW, ..on_the_right };
+            let [taken, other] = [on_the_right, on_the_left].map(|lane| lane.taken_apart(BitOperation::Take));
+            assert_eq!(taken, other, "{mask:#x}");
+            taken
         };
         for mask in [0xff, 0xff00, 0xff_0000, 0xff00_0000, 0x0000_ffff_ffff_ffff, 0xff << 56, 0x00ff_00ff_00ff_00ff] {
             assert_eq!(taken(mask), Some(SHADOW & mask), "{mask:#x}");

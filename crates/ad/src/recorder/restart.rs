@@ -11,6 +11,7 @@ use derivgrind_engine::memory::{self, user};
 use derivgrind_engine::syscall::{keep_descriptor, release_descriptor};
 
 use crate::instrument::{Thread, summary};
+use crate::rounding::sums;
 
 use super::{state, tape};
 
@@ -62,8 +63,9 @@ pub(super) fn finish(_: &mut Thread<'_>, arguments: &[u64; 6]) -> Result<u64, us
     Ok(answer)
 }
 
-/// Makes all memory and the registers of all threads passive.
+/// Makes all memory and the registers of all threads passive. What is known of indices does not hold for those of the next recording.
 fn make_passive() {
     state::clear_registers();
     memory::clear_shadow(memory::APP_START, memory::APP_END - memory::APP_START);
+    sums::forget();
 }

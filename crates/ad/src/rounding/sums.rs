@@ -51,6 +51,13 @@ pub(crate) fn remember(word: u64) {
     }
 }
 
+/// Forgets all: no shadow from before means anything any more.
+pub(crate) fn forget() {
+    for bucket in &SUMS {
+        bucket.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+}
+
 /// What stands for the lower half of a word in the table, and is the shadow of no number: a word of ones where no index and no dot value has them.
 fn piece(word: u64) -> u64 {
     !(word & LOW)

@@ -44,9 +44,11 @@ impl State {
         if below.is_some_and(too_close) || above.end - start > limit || !self.within_limit(added.end - added.start) {
             return Err(libc::ENOMEM);
         }
-        // Shadow first: the program's other threads may be at these addresses already, and go on as soon as there is memory.
+        // Shadow first: the program's other threads may be at these addresses already, and go on as soon as there is memory. The kernel accounts for
+        // it as for a stack that it lets grow: without a limit, an address far below is refused all the same.
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let mapped = shadow::map(added.clone(), shadow_layers())
-            .and_then(|()| host::map_anonymous(added.clone(), above.protection.host_bits()));
+            .and_then(|()| host::map(added.clone(), above.protection.host_bits(), flags, -1, 0));
         if let Err(error) = mapped {
             shadow::unmap(added.clone(), shadow_layers(), self.neighbours(&added));
             return Err(error);
