@@ -268,6 +268,55 @@ int main(void) {
     }
 }
 
+/// Fast logarithms convert the bits of a number to a real number, or its mantissa; the bits of a rounded number may be converted.
+#[test]
+fn bits_that_become_a_number_are_told() {
+    const CONVERTED: &str = r#"#include <derivgrind.h>
+#include <stdint.h>
+#include <string.h>
+#define N 8
+static __attribute__((noinline)) void convert(const NUMBER *x, REAL *y) {
+  for (int i = 0; i < N; i++) { INTEGER bits; NUMBER sum = x[i] + SHIFT; memcpy(&bits, &sum, sizeof bits); y[i] = (REAL)(BITS); }
+}
+int main(void) {
+  NUMBER x[N]; REAL y[N], sum = 0;
+  for (int i = 0; i < N; i++) x[i] = 1.3 + i;
+  DG_INPUT_ARRAY(x, N);
+  convert(x, y);
+  for (int i = 0; i < N; i++) sum += y[i];
+  DG_OUTPUTF(sum);
+  return 0;
+}
+"#;
+    let double = ["double", "int64_t"];
+    let float = ["float", "int32_t"];
+    let cases = [
+        (double, "double", "0", "bits", 3),
+        (double, "double", "0", "bits & 0xfffffffffffff", 3),
+        (double, "float", "0", "bits", 3),
+        (double, "long double", "0", "bits", 3),
+        (double, "double", "0", "bits >> 52", 0),
+        (double, "double", "0x1.8p52", "(int32_t)bits", 0),
+        (double, "double", "0x1.8p52", "bits - 0x4338000000000000", 0),
+        (float, "float", "0", "bits", 3),
+        (float, "double", "0", "bits & 0x7fffff", 3),
+        (float, "float", "0", "bits >> 23", 0),
+        (float, "float", "0x1.8p23f", "bits - 0x4b400000", 0),
+    ];
+    for (([number, integer], real, shift, bits, code), level) in
+        cases.into_iter().flat_map(|case| ["-O0", "-O3", "-O3 -march=native"].map(|level| (case, level)))
+    {
+        let source = [("NUMBER", number), ("INTEGER", integer), ("REAL", real), ("SHIFT", shift), ("BITS", bits)]
+            .into_iter()
+            .fold(CONVERTED.to_owned(), |source, (name, word)| source.replace(name, word));
+        let program = Compiled::new(&source, &level.split(' ').collect::<Vec<&str>>());
+        for mode in ["record", "forward"] {
+            let ended = program.derivgrind(&format!("grad --strict --mode={mode} -- P"));
+            assert_eq!(ended.code, Some(code), "{number} {real} {shift} {bits} {level} {mode}: {ended:?}");
+        }
+    }
+}
+
 /// Integer operations on a sum with a rounding constant are no loss; in the next recording its index belongs to another variable.
 #[test]
 fn sums_of_one_recording_are_not_those_of_the_next() {

@@ -15,6 +15,7 @@ mod parallel;
 mod table;
 mod vectors;
 mod wide;
+mod words;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -10,6 +10,7 @@ pub fn c() -> Vec<Formula> {
         crate::memory::formulas(),
         crate::control::formulas(),
         crate::bits::formulas(),
+        crate::words::formulas(),
         crate::vectors::formulas(),
         crate::calls::formulas(),
         crate::parallel::formulas(),

@@ -294,6 +294,12 @@ pub fn is_flat(mnemonic: Mnemonic) -> bool {
         || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.starts_with("cmpxchg")
 }
 
+/// Whether integers become real numbers: the last operand. What is a number's bits is lost then.
+pub fn converts_integers(mnemonic: Mnemonic) -> bool {
+    let name = base_name(mnemonic);
+    ["si2", "pi2", "dq2", "qq2"].iter().any(|from| name.starts_with("cvt") && name.contains(from))
+}
+
 /// Moves that also fill bytes with copies of a sign, which belong to no real number.
 pub fn extends_signs(mnemonic: Mnemonic) -> bool {
     let name = base_name(mnemonic);
@@ -310,7 +316,7 @@ pub fn bit_operation(instruction: &Instruction) -> Option<&'static [usize]> {
     #[rustfmt::skip]
     const TABLE: &[(&str, &[usize])] = &[
         ("and", EITHER), ("pand", EITHER), ("andps", EITHER), ("andpd", EITHER),
-        ("andn", EITHER), ("pandn", EITHER), ("andnps", EITHER), ("andnpd", EITHER),
+        ("bzhi", EITHER), ("andn", EITHER), ("pandn", EITHER), ("andnps", EITHER), ("andnpd", EITHER),
         ("or", EITHER), ("por", EITHER), ("orps", EITHER), ("orpd", EITHER),
         ("xor", EITHER), ("pxor", EITHER), ("xorps", EITHER), ("xorpd", EITHER),
         ("add", EITHER), ("sub", EITHER), ("adc", EITHER), ("sbb", EITHER),
@@ -385,7 +391,7 @@ pub fn is_never_move(instruction: &Instruction) -> bool {
 
 /// Whether it can take bytes out of a number in a general register.
 pub fn takes_bytes(instruction: &Instruction) -> bool {
-    instruction.mnemonic() == Mnemonic::And
+    matches!(instruction.mnemonic(), Mnemonic::And | Mnemonic::Bzhi)
 }
 
 /// A constant operand.
@@ -494,10 +500,10 @@ pub fn shifts(mnemonic: Mnemonic) -> bool {
     ["shl", "sal", "shr", "sar", "shld", "shrd", "rol", "ror", "rcl", "rcr"].contains(&base_name(mnemonic).as_str())
 }
 
-/// The operand that says how far an instruction shifts or which bit it changes, if that is no immediate.
+/// The operand that says how far an instruction shifts, which bit it changes or how many it keeps, if that is no immediate.
 pub fn count(instruction: &Instruction) -> Option<std::ops::Range<usize>> {
     const BEGINNINGS: &[&str] =
-        &["sh", "sal", "sar", "rol", "ror", "rcl", "rcr", "psll", "psrl", "psra", "prol", "pror", "bt"];
+        &["bzhi", "sh", "sal", "sar", "rol", "ror", "rcl", "rcr", "psll", "psrl", "psra", "prol", "pror", "bt"];
     let name = base_name(instruction.mnemonic());
     let counts = BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.ends_with("ldq");
     places::operand(instruction, instruction.op_count().checked_sub(1)?).filter(|_| counts)

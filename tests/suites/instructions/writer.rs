@@ -92,13 +92,18 @@ impl Writer<'_> {
         if !lanes.is_empty() && expected.iter().any(|(_, expected)| matches!(expected, Expected::Anything(_))) {
             return None;
         }
-        let is_flat = reference::is_flat(self.instruction.mnemonic());
+        let converts_integers = reference::converts_integers(self.instruction.mnemonic());
+        let is_flat = reference::is_flat(self.instruction.mnemonic()) && !converts_integers;
         if !self.computes || is_flat || !lanes.is_empty() {
             return Some(false);
         }
         let mut whole = *self.instruction;
         whole.set_op_mask(Register::None);
-        let read = places::read(&whole);
+        let read = match places::operand(&whole, whole.op_count() - 1) {
+            // The rest of a register is moved.
+            Some(integers) if converts_integers => vec![integers],
+            _ => places::read(&whole),
+        };
         let is_read =
             |at: usize, mark: Mark| read.iter().find(|range| range.start < at + mark.bytes() && at < range.end);
         let mut read = marks.iter().filter_map(|(at, mark)| Some((*at, is_read(*at, *mark)?))).peekable();
@@ -327,6 +332,7 @@ impl Writer<'_> {
                 .iter()
                 .map(before)
                 .chain(reference::constant(self.instruction))
+                .chain(self.low_ones(runs.0))
                 .any(|mask| is_byte_mask(mask, format));
         if ambiguous || takes_bytes || has(Slope::Unknown) {
             Expected::Anything(format)
@@ -335,6 +341,12 @@ impl Writer<'_> {
         } else {
             Expected::Derivative { format, terms, in_range: true, two_readings }
         }
+    }
+
+    /// The mask of an instruction that keeps as many low bits as an operand says.
+    fn low_ones(&self, before: &Machine) -> Option<u64> {
+        let count = reference::count(self.instruction).filter(|_| self.instruction.mnemonic() == Mnemonic::Bzhi)?;
+        Some(u64::MAX.checked_shr(64u32.saturating_sub(before.bytes()[count.start].into())).unwrap_or(0))
     }
 
     /// Whether the eight bytes around a binary32 number could be one binary64 number: unless both numbers of each active operand are ordinary ones, and not only the

@@ -1,7 +1,9 @@
 //! Bytes of numbers, and of their shadow, that are taken apart and put together in general registers.
 
+use super::pending::is_upper_half;
 use super::{Lane, NARROW};
 use crate::ir::BitOperation;
+use crate::shadow::narrow_index;
 
 /// The exponent field of binary32 numbers from 0.5 to 1, which `frexp` sets.
 pub(super) const HALF_EXPONENT: u64 = 0x3f00_0000;
@@ -48,6 +50,20 @@ impl Lane {
         let (a, b) = (occupied(self.a, self.shadow_a), occupied(self.b, self.shadow_b));
         let disjoint = a.into_iter().zip(b).all(|(a, b)| !(a && b));
         (disjoint && !self.sets_exponent()).then_some(self.shadow_a | self.shadow_b)
+    }
+
+    /// Whether a passive operand has bits beside the highest two bytes of the other one, which is a whole number or the upper half of one.
+    pub fn changes_number(&self) -> bool {
+        let changes = |shadow: u64, other: u64, shadow_of_other: u64| {
+            let halves = [0, 32].into_iter().any(|shift| {
+                let [shadow, other, shadow_of_other] =
+                    [shadow, other, shadow_of_other].map(|bits| bits >> shift & u64::from(u32::MAX));
+                let is_number = shadow != 0 && (narrow_index(shadow).is_some() || is_upper_half(shadow));
+                is_number && shadow_of_other == 0 && other >> 16 != 0
+            });
+            halves
+        };
+        changes(self.shadow_a, self.b, self.shadow_b) || changes(self.shadow_b, self.a, self.shadow_a)
     }
 
     /// Whether a half could as well be a binary32 number of which one operand has the mantissa and the other, passive one a sign or an exponent:

@@ -23,7 +23,9 @@ pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation)
         return shadow;
     }
     let suspended = thread.fields().disabled != 0;
-    let short = upper_bytes::of_short_parts(lane, operation, suspended);
+    // Bits of a number as an integer: nothing of the result is a real operation.
+    let nothing = (operation == BitOperation::FromInteger).then_some((0, true));
+    let short = nothing.or_else(|| upper_bytes::of_short_parts(lane, operation, suspended));
     let (dot, lost) = short.unwrap_or_else(|| match read(lane, operation, suspended) {
         lost @ (_, true) => upper_bytes::of_uncertain_parts(lane, operation, suspended).unwrap_or(lost),
         dot => dot,
@@ -76,6 +78,9 @@ fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, b
 
 /// The lane as two binary32 numbers, and whether each of them is an operand or passive.
 fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> ([Option<u32>; 2], bool) {
+    if [0, 32].into_iter().any(|shift| crosses(lane, operation, shift)) {
+        return ([None; 2], false);
+    }
     let dots = [0, 32].map(|shift| [lane.shadow_a, lane.shadow_b].map(|shadow| shadow >> shift & u64::from(u32::MAX)));
     let [low, high] = dots.map(stand_ins);
     let lane = Lane { shadow_a: low[0] | high[0] << 32, shadow_b: low[1] | high[1] << 32, ..*lane };
@@ -92,6 +97,20 @@ fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> ([Option<u32
         Outcome::Lost => None,
     });
     (numbers, unchanged)
+}
+
+/// Whether the half that begins at bit `shift` has been shifted together with the other one.
+fn crosses(lane: &Lane, operation: BitOperation, shift: u32) -> bool {
+    let [number, count, result] = [lane.a, lane.b, lane.result].map(|bits| (bits >> shift) as u32);
+    let by_itself = match operation {
+        BitOperation::ShiftLeft => [number.checked_shl(count).unwrap_or(0); 2],
+        BitOperation::ShiftRight => {
+            [number.checked_shr(count).unwrap_or(0), (number as i32 >> count.min(u32::BITS - 1)) as u32]
+        }
+        BitOperation::Rotate => [number.rotate_left(count % 32), number.rotate_right(count % 32)],
+        _ => return false,
+    };
+    !by_itself.contains(&result)
 }
 
 /// Equal dot values have equal stand-ins, as one index: then it does not matter which operand the result is.
@@ -112,7 +131,8 @@ fn chosen([a, b]: [u64; 2], stand_in: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use BitOperation::{And, Or, Other, Xor};
+    use crate::bit_tricks::in_both_halves;
+    use BitOperation::{And, Or, Other, ShiftLeft, ShiftRight, Xor};
 
     const SIGN: u64 = 1 << 63;
 
@@ -189,6 +209,21 @@ mod tests {
         assert_eq!(read(&lane, Xor, true).0, 0);
         let lane = Lane { b: 0, result: lane.a, ..lane };
         assert_eq!(read(&lane, Xor, true).0, 1.0f64.to_bits());
+    }
+
+    #[test]
+    fn bits_that_a_shift_brings_from_one_half_to_the_other_are_lost() {
+        let value = 1.3f64.to_bits();
+        for (operation, count, result) in
+            [(ShiftRight, 36, value >> 36), (ShiftRight, 33, value >> 33), (ShiftLeft, 36, value << 36)]
+        {
+            let count = in_both_halves(count);
+            let lane = Lane { a: value, b: count, result, shadow_a: 1f64.to_bits(), shadow_b: 0 };
+            assert_eq!(read(&lane, operation, false), (0, true), "{operation:?} {count:#x}");
+        }
+        let lane = Lane { a: pair(1.5, 2.5), b: in_both_halves(23), shadow_a: pair(0.5, 0.25), ..Lane::default() };
+        let exponents = pair(1.5, 2.5) >> 23 & (0x1ff << 32 | 0x1ff);
+        assert_eq!(read(&Lane { result: exponents, ..lane }, ShiftRight, false), (0, false));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::x87::whole;
 
 impl Differentiator for DotValues {
     /// The dot value as a binary64 number.
-    fn operand(&self, width: Width, shadow: Bytes) -> Option<u64> {
+    fn operand(&self, _: &mut Context, width: Width, shadow: Bytes) -> Option<u64> {
         let dot = match width {
             Width::Extended => whole(Extended::from_bytes(shadow)).to_f64(),
             _ => width.widen(shadow),

@@ -307,8 +307,8 @@ fn before_update<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
                 let b = match other {
                     None => 0,
                     Some(BitOperand::Immediate(value)) => value & mask(memory.bytes),
-                    // (Shifts cannot be locked.)
-                    Some(BitOperand::Span(span) | BitOperand::Count { span, .. }) => {
+                    // (Only the first kind occurs: shifts and masks of ones cannot be locked.)
+                    Some(BitOperand::Span(span) | BitOperand::Count { span, .. } | BitOperand::Ones(span)) => {
                         read_value(&thread, span, address)[0]
                     }
                 };

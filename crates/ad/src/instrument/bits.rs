@@ -89,7 +89,7 @@ fn emit_around<T: Send + 'static>(
 pub(super) fn span_of(operand: BitOperand) -> Option<Span> {
     match operand {
         BitOperand::Span(span) => Some(span),
-        BitOperand::Immediate(_) | BitOperand::Count { .. } => None,
+        BitOperand::Immediate(_) | BitOperand::Count { .. } | BitOperand::Ones(_) => None,
     }
 }
 
@@ -143,6 +143,10 @@ impl Lanes {
                 let is_general = span.register().is_some_and(|register| register.offset < shadow::VECTOR);
                 let modulus = if is_general { u64::from(8 * trick.target.bytes.max(4)) } else { u64::MAX };
                 [in_both_halves(value % modulus); WORDS]
+            }
+            BitOperand::Ones(span) => {
+                let count = read_value(thread, span.part(0, 1), self.address)[0];
+                [u64::MAX.checked_shr(64 - count.min(64) as u32).unwrap_or(0); WORDS]
             }
             BitOperand::Count { span, element } => {
                 let rotates = trick.operation == BitOperation::Rotate;

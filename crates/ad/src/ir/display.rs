@@ -51,6 +51,7 @@ impl Display for BitOperand {
             BitOperand::Span(span) => span.fmt(f),
             BitOperand::Immediate(value) => write!(f, "{value:#x}"),
             BitOperand::Count { span, .. } => write!(f, "count {span}"),
+            BitOperand::Ones(span) => write!(f, "ones {span}"),
         }
     }
 }

@@ -204,6 +204,8 @@ pub enum BitOperand {
         /// Bytes of the elements that each have their own number; 0 if the low eight bytes are that of all elements.
         element: u16,
     },
+    /// A mask of as many low bits as the low byte here says.
+    Ones(Span),
 }
 
 /// What is known about the operation behind a bit trick.
@@ -237,6 +239,8 @@ pub enum BitOperation {
     Choice(Format),
     /// The operand times a power of two, in this format.
     Mantissa(Format),
+    /// Conversion of integers to real numbers.
+    FromInteger,
     /// Any other operation on integers.
     Other,
 }
@@ -522,7 +526,7 @@ impl Effect {
     pub fn count(&self) -> Option<Span> {
         let Effect::BitTrick { a, b, c, .. } = *self else { return None };
         [Some(a), b, c].into_iter().flatten().find_map(|operand| match operand {
-            BitOperand::Count { span, .. } => Some(span),
+            BitOperand::Count { span, .. } | BitOperand::Ones(span) => Some(span),
             BitOperand::Span(_) | BitOperand::Immediate(_) => None,
         })
     }
@@ -531,7 +535,7 @@ impl Effect {
     pub fn sources(&self) -> [Option<Span>; 3] {
         let operand = |operand: BitOperand| match operand {
             BitOperand::Span(span) => Some(span),
-            BitOperand::Immediate(_) | BitOperand::Count { .. } => None,
+            BitOperand::Immediate(_) | BitOperand::Count { .. } | BitOperand::Ones(_) => None,
         };
         match *self {
             Effect::Copy { source, bytes, .. } => [Some(Span::new(source, bytes)), None, None],

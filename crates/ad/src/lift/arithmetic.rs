@@ -4,7 +4,7 @@ use iced_x86::Mnemonic::{self, *};
 
 use super::assign::{Byte, bytes_of, zero_extended};
 use super::{Class, Lifter, fallback};
-use crate::ir::{Effect, Format, Place, RealOperation, Span};
+use crate::ir::{BitOperand, BitOperation, Effect, Format, Place, RealOperation, Span};
 
 /// Which lanes of its operands an operation combines.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ macro_rules! reals {
         // Two bytes of shadow hold neither an index nor a useful dot value: a binary16 number is passive, in both directions.
         (Vcvtps2ph, Class::Lossy), (Vcvtph2ps, Class::Lossy),
         // The derivative of rounding is zero almost everywhere; integers, masks and selectors are no real numbers.
-        (Cvtsi2ss, Class::ClearLow(4)), (Vcvtsi2ss, Class::ClearLow(4)), (Cvtsi2sd, Class::ClearLow(8)), (Vcvtsi2sd, Class::ClearLow(8)),
+        (Cvtsi2ss, Class::FromIntegers(4)), (Vcvtsi2ss, Class::FromIntegers(4)), (Cvtsi2sd, Class::FromIntegers(8)), (Vcvtsi2sd, Class::FromIntegers(8)),
         (Roundss, Class::ClearLow(4)), (Vroundss, Class::ClearLow(4)), (Roundsd, Class::ClearLow(8)), (Vroundsd, Class::ClearLow(8)),
         (Cmpss, Class::ClearLow(4)), (Vcmpss, Class::ClearLow(4)), (Cmpsd, Class::ClearLow(8)), (Vcmpsd, Class::ClearLow(8)),
         ]
@@ -265,6 +265,32 @@ pub(super) fn clear_low(lifter: &mut Lifter<'_>, bytes: u16) {
     let Some((target, a, _)) = lifter.destination_and_sources() else { return };
     lifter.push_lane(Effect::Clear { target: target.part(0, bytes) }, 0);
     finish_register(lifter, target, a, bytes);
+}
+
+/// Conversions of integers to real numbers. What is a real number's bits is no longer one then: that is lost.
+pub(super) fn from_integers(lifter: &mut Lifter<'_>, low: u16) {
+    let source = lifter.instruction.op_count().checked_sub(1);
+    let trick = |target, source| Effect::BitTrick {
+        operation: BitOperation::FromInteger,
+        target,
+        a: BitOperand::Span(source),
+        b: None,
+        c: None,
+    };
+    lifter.fetch();
+    match (lifter.operand(0), source.and_then(|source| lifter.operand(source))) {
+        (Some(target), Some(source)) if low == 0 && lifter.mask.is_none() && source.bytes <= target.bytes => {
+            lifter.push(trick(target, source));
+            let until = lifter.cleared_until(0, target.bytes);
+            lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
+        }
+        (_, Some(source)) if low != 0 => {
+            let Some((target, first, _)) = lifter.destination_and_sources() else { return };
+            lifter.push(trick(target.part(0, low), source));
+            finish_register(lifter, target, first, low);
+        }
+        _ => fallback::general_rule(lifter, true),
+    }
 }
 
 /// `dpps`, `dppd`: bits 7:4 of the immediate select products, bits 3:0 the lanes that receive their sum. In each 128-bit lane the

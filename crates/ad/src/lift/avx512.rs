@@ -95,10 +95,10 @@ const REST: &[(Mnemonic, Class)] = &[
     (Vcvtpd2udq, Class::Overwrite), (Vcvttpd2udq, Class::Overwrite), (Vcvtps2udq, Class::Overwrite), (Vcvttps2udq, Class::Overwrite),
     (Vcvtpd2qq, Class::Overwrite), (Vcvttpd2qq, Class::Overwrite), (Vcvtps2qq, Class::Overwrite), (Vcvttps2qq, Class::Overwrite),
     (Vcvtpd2uqq, Class::Overwrite), (Vcvttpd2uqq, Class::Overwrite), (Vcvtps2uqq, Class::Overwrite), (Vcvttps2uqq, Class::Overwrite),
-    (Vcvtudq2ps, Class::Overwrite), (Vcvtudq2pd, Class::Overwrite), (Vcvtqq2ps, Class::Overwrite), (Vcvtqq2pd, Class::Overwrite),
-    (Vcvtuqq2ps, Class::Overwrite), (Vcvtuqq2pd, Class::Overwrite),
+    (Vcvtudq2ps, Class::FromIntegers(0)), (Vcvtudq2pd, Class::FromIntegers(0)), (Vcvtqq2ps, Class::FromIntegers(0)), (Vcvtqq2pd, Class::FromIntegers(0)),
+    (Vcvtuqq2ps, Class::FromIntegers(0)), (Vcvtuqq2pd, Class::FromIntegers(0)),
     (Vcvtss2usi, Class::Overwrite), (Vcvttss2usi, Class::Overwrite), (Vcvtsd2usi, Class::Overwrite), (Vcvttsd2usi, Class::Overwrite),
-    (Vcvtusi2ss, Class::ClearLow(4)), (Vcvtusi2sd, Class::ClearLow(8)),
+    (Vcvtusi2ss, Class::FromIntegers(4)), (Vcvtusi2sd, Class::FromIntegers(8)),
     // Masks are no real numbers.
     (Vpmovm2b, Class::Overwrite), (Vpmovm2w, Class::Overwrite), (Vpmovm2d, Class::Overwrite), (Vpmovm2q, Class::Overwrite),
     (Vpmovb2m, Class::Overwrite), (Vpmovw2m, Class::Overwrite), (Vpmovd2m, Class::Overwrite), (Vpmovq2m, Class::Overwrite),

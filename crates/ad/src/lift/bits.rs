@@ -103,7 +103,7 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Mnemonic::Or, OR), (Por, OR), (Vpor, OR), (Orps, OR), (Vorps, OR), (Orpd, OR), (Vorpd, OR),
     (Mnemonic::Xor, XOR), (Pxor, XOR), (Vpxor, XOR), (Xorps, XOR), (Vxorps, XOR), (Xorpd, XOR), (Vxorpd, XOR),
     (Add, OTHER), (Sub, DIFFERENCE), (Adc, OTHER), (Sbb, DIFFERENCE), (Neg, OTHER), (Not, OTHER), (Inc, OTHER), (Dec, OTHER),
-    (Btc, Class::Custom(change_bit)), (Btr, Class::Custom(change_bit)), (Bts, Class::Custom(change_bit)),
+    (Btc, Class::Custom(change_bit)), (Btr, Class::Custom(change_bit)), (Bts, Class::Custom(change_bit)), (Bzhi, Class::Custom(zero_high_bits)),
     (Paddd, OTHER), (Vpaddd, OTHER), (Paddq, OTHER), (Vpaddq, OTHER),
     (Psubd, DIFFERENCE), (Vpsubd, DIFFERENCE), (Psubq, DIFFERENCE), (Vpsubq, DIFFERENCE),
     (Shl, shift(0, ShiftKind::Left)), (Sal, shift(0, ShiftKind::Left)), (Shlx, shift(0, ShiftKind::Left)),
@@ -148,8 +148,8 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Cvtss2si, Class::Overwrite), (Vcvtss2si, Class::Overwrite), (Cvttss2si, Class::Overwrite), (Vcvttss2si, Class::Overwrite),
     (Cvtps2dq, Class::Overwrite), (Vcvtps2dq, Class::Overwrite), (Cvttps2dq, Class::Overwrite), (Vcvttps2dq, Class::Overwrite),
     (Cvtpd2dq, Class::Overwrite), (Vcvtpd2dq, Class::Overwrite), (Cvttpd2dq, Class::Overwrite), (Vcvttpd2dq, Class::Overwrite),
-    (Cvtdq2ps, Class::Overwrite), (Vcvtdq2ps, Class::Overwrite), (Cvtdq2pd, Class::Overwrite), (Vcvtdq2pd, Class::Overwrite),
-    (Cvtpi2ps, Class::ClearLow(8)), (Cvtpi2pd, Class::Overwrite), (Cvtps2pi, Class::Overwrite), (Cvttps2pi, Class::Overwrite),
+    (Cvtdq2ps, Class::FromIntegers(0)), (Vcvtdq2ps, Class::FromIntegers(0)), (Cvtdq2pd, Class::FromIntegers(0)), (Vcvtdq2pd, Class::FromIntegers(0)),
+    (Cvtpi2ps, Class::FromIntegers(8)), (Cvtpi2pd, Class::FromIntegers(0)), (Cvtps2pi, Class::Overwrite), (Cvttps2pi, Class::Overwrite),
     (Cvtpd2pi, Class::Overwrite), (Cvttpd2pi, Class::Overwrite),
     (Roundps, Class::Overwrite), (Vroundps, Class::Overwrite), (Roundpd, Class::Overwrite), (Vroundpd, Class::Overwrite),
 ];
@@ -174,7 +174,7 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
     let sources: Vec<BitOperand> = sources.iter().map(|&source| counted(source, bits.shift, target)).collect();
     if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
         && (count % 8 == 0 || shift.is_out(count))
-        && (shift.kind != ShiftKind::RightSigned || count == 0)
+        && (shift.kind != ShiftKind::RightSigned || shift.element == 0 || count == 0)
         && !(is_vector(lifter) && makes_exponents(shift, count))
     {
         return match lifter.mask {
@@ -251,7 +251,7 @@ fn as_count(operand: BitOperand, shift: Shift) -> BitOperand {
             BitOperand::Immediate(in_both_halves(count % u64::from(8 * shift.element)))
         }
         BitOperand::Immediate(count) => BitOperand::Immediate(in_both_halves(count)),
-        BitOperand::Count { .. } => operand,
+        BitOperand::Count { .. } | BitOperand::Ones(_) => operand,
     }
 }
 
@@ -271,6 +271,14 @@ fn change_bit(lifter: &mut Lifter<'_>) {
         return narrow::lift(lifter, operation, target, &[BitOperand::Span(target), BitOperand::Immediate(mask)]);
     }
     trick(lifter, operation, target, &[BitOperand::Span(target), BitOperand::Immediate(mask)]);
+}
+
+/// `bzhi`: bits from a number on, which is the last operand, become zero.
+fn zero_high_bits(lifter: &mut Lifter<'_>) {
+    lifter.fetch();
+    if let (Some(target), Some(source), Some(number)) = (lifter.operand(0), lifter.operand(1), lifter.operand(2)) {
+        trick(lifter, BitOperation::Take, target, &[BitOperand::Span(source), BitOperand::Ones(number)]);
+    }
 }
 
 /// `rcl`, `rcr`: nothing happens if the count is zero, or goes round the operand and the carry.
@@ -347,12 +355,12 @@ fn makes_exponents(shift: Shift, count: u64) -> bool {
     shift.kind == ShiftKind::Left && shift.element >= 4 && !shift.is_out(count) && !count.is_multiple_of(32)
 }
 
-/// A shift or rotation by whole bytes moves them.
+/// A shift or rotation by whole bytes moves them. Copies of a sign are passive, as zeros are.
 fn shift_by_bytes(lifter: &mut Lifter<'_>, shift: Shift, target: Span, source: Span, count: u64) {
     let element = if shift.element == 0 { source.bytes } else { shift.element };
     let rotates = shift.rotates();
     let distance = (count / 8) as i32;
-    let towards_low = matches!(shift.kind, ShiftKind::Right | ShiftKind::RotateRight);
+    let towards_low = matches!(shift.kind, ShiftKind::Right | ShiftKind::RightSigned | ShiftKind::RotateRight);
     let size = i32::from(element);
     let bytes: Vec<Byte> = (0..target.bytes)
         .map(|position| {

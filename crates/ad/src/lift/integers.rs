@@ -15,7 +15,7 @@ macro_rules! lossy {
 pub(super) const TABLE: &[(Mnemonic, Class)] = lossy! {
     // General registers.
     Mul Imul Div Idiv Mulx Bsf Bsr Lzcnt Tzcnt Popcnt
-    Adcx Adox Bextr Blsi Blsmsk Blsr Bzhi Pdep Pext Crc32
+    Adcx Adox Bextr Blsi Blsmsk Blsr Pdep Pext Crc32
     // Packed integers.
     Pabsb Vpabsb Pabsw Vpabsw Pabsd Vpabsd Packssdw Vpackssdw
     Packsswb Vpacksswb Packuswb Vpackuswb Packusdw Vpackusdw Paddb Vpaddb

@@ -46,6 +46,8 @@ pub(crate) enum Class {
     Real(arithmetic::Real),
     /// A lane-wise rule for the low lane only, with a passive result: this many bytes are cleared.
     ClearLow(u16),
+    /// A conversion of integers to real numbers: this many low bytes are one, or all (0).
+    FromIntegers(u16),
     /// A fused multiply-add.
     Fused(arithmetic::Fused),
     /// A conversion between formats of real numbers.
@@ -180,6 +182,7 @@ impl Lifter<'_> {
             Class::Replay(legacy, vex) => shuffles::replay(self, *legacy, *vex),
             Class::Real(real) => arithmetic::real(self, real),
             Class::ClearLow(bytes) => arithmetic::clear_low(self, *bytes),
+            Class::FromIntegers(bytes) => arithmetic::from_integers(self, *bytes),
             Class::Fused(fused) => arithmetic::fused(self, fused),
             Class::Convert(conversion) => arithmetic::convert(self, conversion),
             Class::Bits(bits) => bits::lift(self, bits),

@@ -21,7 +21,7 @@ pub(crate) struct X87 {
 enum Kind {
     /// Pushes a register or memory operand.
     Load,
-    /// Pushes a number that is passive.
+    /// Pushes a number that is passive: a constant, or an integer, which has been no real number's bits before.
     LoadPassive,
     /// Stores ST(0) to a register or to memory.
     Store,
@@ -145,6 +145,11 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, x87: &X87) {
     match x87.kind {
         Kind::Load => load(lifter),
         Kind::LoadPassive => {
+            if lifter.instruction.op0_kind() == OpKind::Memory
+                && let Some(source) = lifter.operand(0)
+            {
+                lifter.lost(source);
+            }
             push(lifter);
             lifter.clear(TOP.span());
         }

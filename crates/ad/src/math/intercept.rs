@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::passed::{self, Target};
 use super::{Bytes, Call, MAX_INTEGERS, MAX_REALS, MAX_RESULTS, MathFunction, Partials, Width, passing};
+use crate::bit_tricks::index_and_factor;
 use crate::instrument::{MOST_LAYERS, Thread, layers, lost_at};
-use crate::shadow::{self, narrow_index, of_narrow, of_wide, wide_index};
+use crate::shadow::{self, narrow_index, of_narrow, of_wide};
 use crate::x87::ExtendedShadow;
 
 /// What interception needs of a mode: what shadow is, and what a known derivative does to it.
@@ -15,7 +16,7 @@ use crate::x87::ExtendedShadow;
 /// Shadow is given as that of a register: that of a `long double` in memory has been translated by [`ExtendedShadow`].
 pub trait Differentiator: ExtendedShadow {
     /// What the shadow of a real argument of this width stands for; 0 if it is passive, `None` if it stands for nothing.
-    fn operand(&self, width: Width, shadow: Bytes) -> Option<u64>;
+    fn operand(&self, context: &mut Context, width: Width, shadow: Bytes) -> Option<u64>;
 
     /// The shadow of a result whose derivative is the sum of operands times partial derivatives. No operand is 0.
     fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> Bytes;
@@ -38,8 +39,11 @@ pub trait Recorder: ExtendedShadow {
 }
 
 impl<R: Recorder> Differentiator for R {
-    fn operand(&self, width: Width, shadow: Bytes) -> Option<u64> {
-        index(width, shadow)
+    fn operand(&self, context: &mut Context, width: Width, shadow: Bytes) -> Option<u64> {
+        match operand(width, shadow)? {
+            (index, 1.0) => Some(index),
+            (index, factor) => Some(self.record(context, width, [index, 0], [factor, 0.0])),
+        }
     }
 
     fn result(&self, context: &mut Context, width: Width, terms: &[(u64, f64)]) -> Bytes {
@@ -181,7 +185,7 @@ fn operands_of<D: Differentiator>(
     for layer in layers() {
         for (operand, &location) in operands[layer].iter_mut().zip(&lane.arguments) {
             let shadow = passed::argument_shadow::<D>(context, layer, location, width);
-            *operand = mode.operand(width, shadow).unwrap_or_else(|| {
+            *operand = mode.operand(context, width, shadow).unwrap_or_else(|| {
                 lost_at(context.rip);
                 0
             });
@@ -221,12 +225,12 @@ impl Lane {
     }
 }
 
-/// The index in the shadow of a number in a register; `None` if these are pieces of others.
-fn index(width: Width, shadow: Bytes) -> Option<u64> {
+/// The index in the shadow of a number in a register, and the factor that waits beside it; `None` if these are pieces of others.
+fn operand(width: Width, shadow: Bytes) -> Option<(u64, f64)> {
     let [a, b, c, d, e, f, g, h, ..] = shadow;
     match width {
-        Width::Binary32 => narrow_index(u32::from_le_bytes([a, b, c, d]).into()),
-        Width::Binary64 | Width::Extended => wide_index(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
+        Width::Binary32 => narrow_index(u32::from_le_bytes([a, b, c, d]).into()).map(|index| (index, 1.0)),
+        Width::Binary64 | Width::Extended => index_and_factor(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
     }
 }
 
@@ -474,7 +478,7 @@ mod tests {
     fn indices_are_read_as_they_are_written() {
         for width in [Width::Binary32, Width::Binary64, Width::Extended] {
             for value in [0, 1, shadow::NARROW_LIMIT - 1] {
-                assert_eq!(index(width, shadow_of_index(width, value)), Some(value));
+                assert_eq!(operand(width, shadow_of_index(width, value)), Some((value, 1.0)));
             }
         }
         let shadow = |word: u64| {
@@ -482,8 +486,8 @@ mod tests {
             shadow[..8].copy_from_slice(&word.to_le_bytes());
             shadow
         };
-        assert_eq!(index(Width::Binary64, shadow(of_narrow(5) | of_narrow(6) << 32)), None, "two binary32 numbers");
-        assert_eq!(index(Width::Binary64, shadow(WIDE_TAG)), None, "an upper half");
-        assert_eq!(index(Width::Binary32, shadow(5)), None, "a lower half");
+        assert_eq!(operand(Width::Binary64, shadow(of_narrow(5) | of_narrow(6) << 32)), None, "two binary32 numbers");
+        assert_eq!(operand(Width::Binary64, shadow(WIDE_TAG)), None, "an upper half");
+        assert_eq!(operand(Width::Binary32, shadow(5)), None, "a lower half");
     }
 }

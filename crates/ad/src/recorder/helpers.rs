@@ -4,16 +4,19 @@ use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::HelperNext;
 
 use crate::instrument::{Thread, lost_at};
-use crate::shadow::{NARROW_LIMIT, narrow_index, wide_index};
+use crate::shadow::{NARROW_LIMIT, narrow_index, of_narrow, of_wide, wide_index};
 
 use super::errors;
 use super::state::TapeThread;
 
-/// A record cannot be written as it stands: the chunk is full, an operand's index is above the chunk's, recording is disabled, or the
+/// A record cannot be written as it stands: the chunk is full, an operand's index is above the chunk's or a factor waits beside it, recording is disabled, or the
 /// tape has failed. Mends it, or makes the operands passive.
 ///
 /// The operation is on binary64 numbers.
 pub(super) fn slow_record(context: &mut Context, _: u64) -> HelperNext {
+    let mut thread = Thread::new(context);
+    let settled = thread.tape_fields().slow.map(|operand| thread.settle(operand).map_or(operand, of_wide));
+    thread.tape_fields().slow = settled;
     mend(context, |operand| wide_index(operand).unwrap_or(u64::MAX));
     HelperNext::Resume
 }
@@ -46,10 +49,18 @@ fn mend(context: &mut Context, index: fn(u64) -> u64) {
     thread.tape_fields().slow = [0, 0];
 }
 
-/// A binary32 value cannot hold the index that it should get, or it is none.
+/// A number becomes a binary32 one whose shadow is not simply that of an index below the limit. Leaves the new shadow in place of the old one: 0 if the index is too
+/// large, or there is none.
 pub(super) fn not_narrow(context: &mut Context, _: u64) -> HelperNext {
-    lost_at(context.rip);
-    if wide_index(Thread::new(context).tape_fields().slow[0]).is_some() {
+    let mut thread = Thread::new(context);
+    let index = thread.tape_fields().slow[0];
+    let index = thread.settle(index);
+    let narrow = index.filter(|&index| index < NARROW_LIMIT);
+    thread.tape_fields().slow[0] = narrow.map_or(0, of_narrow);
+    if narrow.is_none() {
+        lost_at(context.rip);
+    }
+    if narrow.is_none() && index.is_some() {
         errors::narrow_overflow();
     }
     HelperNext::Resume

@@ -22,11 +22,11 @@ use derivgrind_engine::translate::{Emitter, Label, Scratch};
 use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
-use crate::bit_tricks::{Lane, LaneOutcome, Outcome};
+use crate::bit_tricks::{Lane, LaneOutcome, Outcome, index_and_factor};
 use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, X87Real, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::rounding::sums as rounding_sums;
-use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide, wide_index};
+use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide};
 
 use state::TapeThread;
 
@@ -168,9 +168,12 @@ fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, operands
         Outcome::Passive => return 0,
         Outcome::Same(word) => return word,
         Outcome::Scaled { index: word, ratio } => {
-            let index = if format == Format::Binary64 { wide_index(word) } else { narrow_index(word) };
-            if let Some(index) = index {
-                let index = thread.record(Operation::Partials, format, [index, 0], [ratio, 0.0]);
+            let operand = match format {
+                Format::Binary64 => index_and_factor(word),
+                Format::Binary32 => narrow_index(word).map(|index| (index, 1.0)),
+            };
+            if let Some((index, factor)) = operand {
+                let index = thread.record(Operation::Partials, format, [index, 0], [factor * ratio, 0.0]);
                 return if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) };
             }
         }

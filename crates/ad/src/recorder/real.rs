@@ -315,13 +315,13 @@ fn widen(emitter: &mut Emitter<'_>, register: Register, other: Register) {
     emitter.asm().push2(Code::Cmovne_r64_rm64, register, other);
 }
 
-/// `register` receives the binary64 index in `wide` with the tag of binary32. What does not fit becomes 0, and the user is told.
+/// `register` receives the binary64 index in `wide` with the tag of binary32. What does not fit, or is more than an index, is the helper's business.
 fn narrow(emitter: &mut Emitter<'_>, register: Register, wide: Register) {
     let passive = emitter.asm().label();
     let cold = emitter.cold(move |emitter| {
         emitter.asm().store(tape_field(offset_of!(TapeFields, slow)), wide);
         emitter.call_helper_here(helpers::not_narrow, 0);
-        emitter.asm().constant(register, 0);
+        emitter.asm().load(register, tape_field(offset_of!(TapeFields, slow)));
         emitter.asm().jump(passive);
     });
     emitter.asm().push2(Code::Mov_r64_rm64, register, wide);

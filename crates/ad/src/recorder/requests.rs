@@ -5,7 +5,7 @@ use derivgrind_tape::{Operation, Record};
 
 use crate::instrument::{Request, Thread, lost_at, requests, shadow_address};
 use crate::ir::Format;
-use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide, wide_index};
+use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide};
 use crate::x87::{self, Extended};
 
 use super::state::TapeThread;
@@ -63,7 +63,7 @@ pub(super) fn index_of_variable(thread: &mut Thread<'_>, variable: u64, size: u6
 }
 
 /// The same for a binary32 or binary64 variable.
-fn index_at(thread: &Thread<'_>, variable: u64, size: u64) -> Result<u64, user::Fault> {
+fn index_at(thread: &mut Thread<'_>, variable: u64, size: u64) -> Result<u64, user::Fault> {
     user::read::<u32>(variable)?;
     let mut shadow = [0; 8];
     // A binary32 variable may be the last thing in its page: what is not mapped reads as zero.
@@ -71,7 +71,7 @@ fn index_at(thread: &Thread<'_>, variable: u64, size: u64) -> Result<u64, user::
     let shadow = u64::from_le_bytes(shadow);
     // Without its tag the upper half belongs to the next binary32 variable.
     let is_wide = size != 4 && shadow & WIDE_MARK != 0;
-    let index = if is_wide { wide_index(shadow) } else { narrow_index(shadow & u64::from(u32::MAX)) };
+    let index = if is_wide { thread.settle(shadow) } else { narrow_index(shadow & u64::from(u32::MAX)) };
     Ok(index.unwrap_or_else(|| {
         lost_at(thread.context().rip);
         0

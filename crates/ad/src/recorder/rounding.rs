@@ -10,7 +10,7 @@ use iced_x86::{Code, Instruction, Register};
 use crate::instrument::Thread;
 use crate::ir::Format;
 use crate::rounding::{cancels, concerns, has_value, pattern, sums};
-use crate::shadow::{narrow_index, of_narrow, of_wide, wide_index};
+use crate::shadow::{narrow_index, of_narrow, of_wide};
 
 use super::layout::{TapeFields, tape_field};
 use super::real::{Lane, call_with_indices, store_value};
@@ -87,17 +87,21 @@ impl Question {
 fn decide(context: &mut Context, payload: u64) -> HelperNext {
     let Question { format, subtracts, constant } = Question::from_payload(payload);
     let mut thread = Thread::new(context);
-    let TapeFields { slow, values, .. } = *thread.tape_fields();
-    let (sum, shadow) = (values[1 - constant], slow[1 - constant]);
+    let wide = format == Format::Binary64;
+    let shadow = thread.tape_fields().slow[1 - constant];
+    let index = if wide { thread.settle(shadow) } else { narrow_index(shadow) };
+    let shadow = if wide { index.map_or(shadow, of_wide) } else { shadow };
+    thread.tape_fields().slow[1 - constant] = shadow;
+    let values = thread.tape_fields().values;
+    let sum = values[1 - constant];
     let rounds = cancels(format, subtracts, sum, values[constant]) && sums::contains(shadow);
     thread.tape_fields().rounds = rounds.into();
-    let index = if format == Format::Binary64 { wide_index(shadow) } else { narrow_index(shadow) };
     // What is no index, or cannot be recorded, is the slow path's business.
     if let Some(operand) = index.filter(|_| !rounds)
         && thread.make_room(operand)
     {
         let index = thread.next_index();
-        sums::remember(if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) });
+        sums::remember(if wide { of_wide(index) } else { of_narrow(index) });
     }
     HelperNext::Resume
 }

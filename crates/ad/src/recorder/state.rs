@@ -7,6 +7,7 @@ use derivgrind_engine::context::Context;
 use derivgrind_tape::operation::BINARY32;
 use derivgrind_tape::{Chunk, INDEX_MASK, Operation, Record, TapeError, guard};
 
+use crate::bit_tricks::index_and_factor;
 use crate::instrument::{MODE_FIELDS, Thread, lost_at, lost_in_pieces};
 use crate::ir::Format;
 use crate::shadow::{NARROW_LIMIT, NARROW_TAG, WIDE_TAG};
@@ -36,6 +37,8 @@ pub(super) trait TapeThread {
     ///
     /// For [`Operation::Partials`] the values are the partial derivatives. `format` is that of the result.
     fn record(&mut self, operation: Operation, format: Format, operands: [u64; 2], values: [f64; 2]) -> u64;
+    /// The index in the shadow of a binary64 number, with the factor that waits there recorded ([`index_and_factor`]); `None` if these are pieces of other indices.
+    fn settle(&mut self, word: u64) -> Option<u64>;
     /// Writes a finished record and returns its index without a tag, or 0.
     fn push(&mut self, record: Record, format: Format) -> u64;
     /// Index of the next record, without tag.
@@ -76,6 +79,13 @@ impl TapeThread for Thread<'_> {
             return 0;
         }
         self.push(Record::binary64(operation, operands, values), format)
+    }
+
+    fn settle(&mut self, word: u64) -> Option<u64> {
+        match index_and_factor(word)? {
+            (index, 1.0) => Some(index),
+            (index, factor) => Some(self.record(Operation::Partials, Format::Binary64, [index, 0], [factor, 0.0])),
+        }
     }
 
     fn push(&mut self, mut record: Record, format: Format) -> u64 {

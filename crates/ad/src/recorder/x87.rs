@@ -6,6 +6,8 @@
 //! ±2^k, and that is the derivative. (The field holds one more than these 16 bits, modulo 2^16. Zero, which would be an infinity, says nothing: the shadow
 //! has come there in another way, such as through an MMX register.)
 
+use std::mem::offset_of;
+
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext, Label, memory};
 use derivgrind_tape::Operation;
@@ -19,6 +21,7 @@ use crate::rounding::sums;
 use crate::shadow::{WIDE_MARK, narrow_index, of_wide, wide_index};
 use crate::x87::{self, Extended, ExtendedShadow, Shadow};
 
+use super::layout::{TapeFields, tape_field};
 use super::state::TapeThread;
 use super::{Recording, real};
 
@@ -53,14 +56,14 @@ impl ExtendedShadow for Recording {
 
     fn stored(context: &mut Context, value: Extended, shadow: Shadow) -> Shadow {
         let word = word(shadow);
-        if word == 0 {
-            return Shadow::default();
-        }
-        if wide_index(word).is_none() {
+        let Some(index) = Thread::new(context).settle(word) else {
             lost_at(context.rip);
             return Shadow::default();
+        };
+        if index == 0 {
+            return Shadow::default();
         }
-        of_word(word | u64::from(value.high.wrapping_add(1)) << EXPONENT)
+        of_word(of_wide(index) | u64::from(value.high.wrapping_add(1)) << EXPONENT)
     }
 }
 
@@ -95,15 +98,16 @@ pub(super) fn record(thread: &mut Thread<'_>, call: &X87Call) {
     }
 }
 
-fn index_of_operand(thread: &Thread<'_>, operand: X87Operand, address: u64) -> u64 {
+fn index_of_operand(thread: &mut Thread<'_>, operand: X87Operand, address: u64) -> u64 {
     let index = match (operand.place, operand.real()) {
         (_, None) => Some(0),
         (Place::Register(offset), _) => {
-            wide_index(u64::from_le_bytes(thread.shadow_file(0, offset, 8).try_into().expect("eight bytes")))
+            let word = u64::from_le_bytes(thread.shadow_file(0, offset, 8).try_into().expect("eight bytes"));
+            thread.settle(word)
         }
         (Place::Memory { .. }, Some(span)) => {
             let word = read_shadow(thread, 0, span, address)[0];
-            if operand.format == X87Format::Binary32 { narrow_index(word) } else { wide_index(word) }
+            if operand.format == X87Format::Binary32 { narrow_index(word) } else { thread.settle(word) }
         }
     };
     index.unwrap_or_else(|| {
@@ -240,7 +244,7 @@ fn save(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
     let (word, exponent) = (emitter.scratch(0), emitter.scratch(1));
     let from = shadow_of(emitter, index, source);
     emitter.asm().load(word, from);
-    let passive = emitter.asm().label();
+    let (passive, is_index) = (emitter.asm().label(), emitter.asm().label());
     emitter.asm().push2(Code::Test_rm64_r64, word, word);
     emitter.asm().jump_if(Condition::Equal, passive);
     // Above the index there is only the tag.
@@ -248,12 +252,16 @@ fn save(emitter: &mut Emitter<'_>, index: usize, target: Place, source: Place) {
     shift(emitter, Code::Btr_rm64_imm8, exponent, 63);
     shift(emitter, Code::Shr_rm64_imm8, exponent, EXPONENT);
     let no_index = emitter.cold(move |emitter| {
+        emitter.asm().store(tape_field(offset_of!(TapeFields, slow)), word);
         emitter.call_helper_here(no_index, 0);
-        emitter.asm().constant(word, 0);
-        emitter.asm().jump(passive);
+        emitter.asm().load(word, tape_field(offset_of!(TapeFields, slow)));
+        emitter.asm().push2(Code::Test_rm64_r64, word, word);
+        emitter.asm().jump_if(Condition::Equal, passive);
+        emitter.asm().jump(is_index);
     });
     emitter.asm().push2(Code::Test_rm64_r64, exponent, exponent);
     emitter.asm().jump_if(Condition::NotEqual, no_index);
+    emitter.asm().bind(is_index);
     load_exponent(emitter, index, exponent, target);
     // What does not fit goes where the tag is.
     emitter.asm().lea(exponent, memory(exponent, 1));
@@ -290,8 +298,14 @@ fn load_changed(context: &mut Context, payload: u64) -> HelperNext {
     HelperNext::Resume
 }
 
-/// What should be stored with an exponent is no index.
+/// What should be stored with an exponent has more above it than the tag: leaves the shadow of an index in its place, or 0.
 fn no_index(context: &mut Context, _: u64) -> HelperNext {
-    lost_at(context.rip);
+    let mut thread = Thread::new(context);
+    let word = thread.tape_fields().slow[0];
+    let index = thread.settle(word);
+    thread.tape_fields().slow[0] = index.map_or(0, of_wide);
+    if index.is_none() {
+        lost_at(context.rip);
+    }
     HelperNext::Resume
 }
