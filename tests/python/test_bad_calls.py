@@ -69,7 +69,8 @@ for call in [lambda g, *arguments: g(*arguments), lambda g, *arguments: g.vjp(*a
         call(lib.function("overrun", "void overrun(double *y, int n)"), np.zeros(3), 3)
     assert f(2.0, a, 3) == 7.0 and f.grad(2.0, a, 3)[0] == 5.0
 
-# Ctrl-C ends a call.
+# Ctrl-C ends a call. (A shell has what it runs in the background ignore it, and Python leaves that as it is.)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 started = time.monotonic()
 try:
