@@ -66,10 +66,11 @@ pub fn excerpt(bytes: &[u8]) -> String {
     format!("{text:?}{rest}")
 }
 
-/// A command in a fixed environment: only `PATH`, `HOME`, `LANG` and `TZ` are set, so that a run looks the same everywhere.
+/// A command in a fixed environment: only `PATH`, `HOME`, `LANG` and `TZ` are set, so that a run looks the same everywhere. What comes from packages is found
+/// before what has been put on the machine by hand.
 pub fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().envs([("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), ("LANG", "C"), ("TZ", "UTC")]);
+    command.env_clear().envs([("PATH", "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"), ("LANG", "C"), ("TZ", "UTC")]);
     command.env("HOME", directory).current_dir(directory);
     command
 }

@@ -57,7 +57,7 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("redis-server", "redis-server"),
     ("nginx", "nginx-light"),
     ("curl", "curl"),
-    ("convert", "imagemagick"),
+    ("/usr/bin/convert", "imagemagick"),
     ("gnuplot", "gnuplot-nox"),
     ("/usr/lib/R/bin/exec/R", "r-base-core"),
     ("luajit", "luajit"),

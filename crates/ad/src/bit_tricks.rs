@@ -260,7 +260,8 @@ impl Lane {
             return if tagged { LaneOutcome::Wide(Outcome::Lost) } else { LaneOutcome::Narrow([0, 32].map(half)) };
         }
         let masks = matches!(operation, BitOperation::And | BitOperation::Take);
-        let moved = self.moved(operation).filter(|_| !(tagged && masks) && !self.changes_number());
+        let is_operation = tagged && masks || self.changes_number();
+        let moved = self.moved(operation).filter(|_| !is_operation);
         if let Some(shadow) = moved.or_else(|| self.taken_apart(operation)) {
             let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
             return LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]);

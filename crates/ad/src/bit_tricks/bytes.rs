@@ -55,13 +55,12 @@ impl Lane {
     /// Whether a passive operand has bits beside the highest two bytes of the other one, which is a whole number or the upper half of one.
     pub fn changes_number(&self) -> bool {
         let changes = |shadow: u64, other: u64, shadow_of_other: u64| {
-            let halves = [0, 32].into_iter().any(|shift| {
+            [0, 32].into_iter().any(|shift| {
                 let [shadow, other, shadow_of_other] =
                     [shadow, other, shadow_of_other].map(|bits| bits >> shift & u64::from(u32::MAX));
                 let is_number = shadow != 0 && (narrow_index(shadow).is_some() || is_upper_half(shadow));
                 is_number && shadow_of_other == 0 && other >> 16 != 0
-            });
-            halves
+            })
         };
         changes(self.shadow_a, self.b, self.shadow_b) || changes(self.shadow_b, self.a, self.shadow_a)
     }

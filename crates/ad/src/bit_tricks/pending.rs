@@ -51,7 +51,7 @@ pub(crate) fn index_and_factor(word: u64) -> Option<(u64, f64)> {
 
 fn factor(word: u64) -> f64 {
     let exponent = (word & POWER) >> POWER_SHIFT;
-    f64::from_bits((exponent + 1023 & 0x7ff) << 52 | (word & MINUS) << 1)
+    f64::from_bits(((exponent + 1023) & 0x7ff) << 52 | (word & MINUS) << 1)
 }
 
 #[cfg(test)]

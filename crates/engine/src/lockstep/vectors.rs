@@ -58,6 +58,7 @@ fn components() -> &'static [Component] {
                 components.push(Component { number, register, register_bytes, bytes: offset..offset + size });
             }
         }
+        components.sort_by_key(|component: &Component| component.bytes.start);
         components
     })
 }
@@ -89,8 +90,14 @@ impl Vectors {
         if present & SSE == 0 {
             bytes[XMM..UNUSED.start].fill(0);
         }
-        for component in components().iter().filter(|component| present & (1 << component.number) == 0) {
-            bytes[component.bytes.clone()].fill(0);
+        // Between those that are looked at, other components may lie (MPX).
+        let mut others = HEADER.end;
+        for component in components() {
+            bytes[others..component.bytes.start].fill(0);
+            others = component.bytes.end;
+            if present & (1 << component.number) == 0 {
+                bytes[component.bytes.clone()].fill(0);
+            }
         }
         // Without SSE and AVX state MXCSR is in the image all the same; only an image that has never been saved lacks it.
         if bytes[MXCSR..MXCSR + 4] == [0; 4] && present == 0 {
