@@ -177,10 +177,31 @@ static float other_highest_narrow(float a) {
   volatile union { float number; uint8_t bytes[4]; } both = {a}; both.bytes[3] = 0xc0;
   return both.number;
 }
+static double with_byte(double a, int at, int value) {
+  volatile union { double number; uint8_t bytes[8]; } both = {a}; both.bytes[at] = value;
+  return both.number;
+}
+static float with_byte_narrow(float a, int at, int value) {
+  volatile union { float number; uint8_t bytes[4]; } both = {a}; both.bytes[at] = value;
+  return both.number;
+}
+static double with_pair(double a) {
+  volatile union { double number; uint16_t pairs[4]; } both = {a}; both.pairs[1] = 0x1234;
+  return both.number;
+}
+static double packed(double a) {
+  volatile struct __attribute__((packed)) { uint8_t first; double number; } s = {0, a}; ((volatile uint8_t *)&s)[1] = 9;
+  return s.number;
+}
+static double in_register(double a) {
+  __asm__("movq %0, %%rax\n\tmovb $9, %%al\n\tmovq %%rax, %0" : "+x"(a) : : "rax");
+  return a;
+}
 int main(void) {
-  volatile float x = 1.2f; float y, sum = 0; double z = 1.1; int i;
+  volatile float x = 1.2f; float y, sum = 0; volatile double z = 1.1; double late; int i;
   DG_INPUTF(x); DG_INPUTF(z);
   for (i = 0; i < 70000; i++) sum += x;
+  late = z * 1.5 * 1.5;
   y = WHAT;
   DG_OUTPUTF(y);
   return 0;
@@ -205,6 +226,13 @@ int main(void) {
         "(other_highest(z) * other_highest(z))",
         "exp(other_highest(z))",
         "other_highest_narrow(x) * 2",
+        "with_byte(late, 0, 0x11)",
+        "with_byte(late, 2, (int)z) * (2 + (sum > 1e30f))",
+        "with_byte_narrow(sum, 0, 0x11)",
+        "with_byte_narrow(sum, 1, (int)z) * 2",
+        "with_pair(late) * (2 + (sum > 1e30f))",
+        "packed(late)",
+        "in_register(late)",
     ] {
         for level in ["-O0", "-O2"] {
             let program = Compiled::with_libraries(&CUT.replace("WHAT", what), &[level], &["-lm"]);

@@ -14,7 +14,7 @@ use crate::shadow;
 use super::layout::{Fields, field, layers};
 use super::places::{Shadow, clear, is_constant, load, pieces, pieces_of, store};
 use super::replay::Replay;
-use super::{Mode, Restoring, SUSPENDED, atomic, bits, helpers, loads, masked, strings, transfers, x87};
+use super::{Mode, Restoring, SUSPENDED, atomic, bits, helpers, loads, masked, parts, strings, transfers, x87};
 
 /// So many operations in a block make up for saving and restoring more registers.
 const SEVERAL: usize = 6;
@@ -75,12 +75,24 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 Effect::Clear { target } => {
                     M::overwrite(emitter, &mut carried, target);
                     match step.operation.mask {
+                        None if parts::is_part::<M>(instruction, target) => {
+                            let restoring = restoring::<M>(&mut carried);
+                            parts::clear::<M>(emitter, index, target, restoring);
+                        }
                         None => clear(emitter, index, target),
                         Some(mask) => done = clear_elements(emitter, index, own, mask),
                     }
                 }
                 Effect::Copy { target, source, bytes } if let Some(mask) = step.operation.mask => {
                     masked::copy(emitter, index, Span::new(target, bytes), source, mask);
+                }
+                Effect::Copy { target, source, bytes }
+                    if parts::is_part::<M>(instruction, Span::new(target, bytes)) =>
+                {
+                    M::look_at(emitter, &mut carried, Span::new(source, bytes));
+                    M::overwrite(emitter, &mut carried, Span::new(target, bytes));
+                    let restoring = restoring::<M>(&mut carried);
+                    parts::copy::<M>(emitter, index, Span::new(target, bytes), source, restoring);
                 }
                 Effect::Copy { target, source, bytes } => {
                     copy::<M>(emitter, index, target, source, bytes, &mut carried);

@@ -32,7 +32,7 @@ impl Trick {
 }
 
 /// What the helpers know about the instruction.
-pub(super) struct Site<T> {
+pub(crate) struct Site<T> {
     pub what: T,
     pub instruction: Instruction,
 }
@@ -44,7 +44,7 @@ pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Tric
     emit_around(emitter, index, &spans, trick, [before_trick, after_trick::<M>], passive, restoring);
 }
 
-pub(super) type SiteHelper = fn(&mut Context, u64) -> HelperNext;
+pub(crate) type SiteHelper = fn(&mut Context, u64) -> HelperNext;
 
 /// The instruction, with helpers before and behind it if one of `spans` is active; otherwise `passive_target` becomes passive.
 fn emit_around<T: Send + 'static>(
@@ -103,7 +103,7 @@ pub(super) fn payload_for<T: Send + 'static>(emitter: &mut Emitter<'_>, index: u
 ///
 /// # Safety
 /// [`payload_for`] has made the payload, for a helper that is being called, with the same `T`.
-pub(super) unsafe fn site<'a, T>(payload: u64) -> &'a Site<T> {
+pub(crate) unsafe fn site<'a, T>(payload: u64) -> &'a Site<T> {
     // SAFETY: as the caller promises; the site is kept as long as the code that calls the helper.
     unsafe { &*(payload as *const Site<T>) }
 }
@@ -253,7 +253,7 @@ pub(crate) fn operand_address(instruction: &Instruction, context: &Context) -> O
     instruction.virtual_address(operand, 0, value)
 }
 
-pub(super) fn memory_address(context: &Context, base: Address, operand: u64) -> u64 {
+pub(crate) fn memory_address(context: &Context, base: Address, operand: u64) -> u64 {
     match base {
         Address::Operand => operand,
         Address::Stack => context.reg(Gpr::Rsp),

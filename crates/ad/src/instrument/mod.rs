@@ -13,6 +13,7 @@ mod layout;
 mod loads;
 mod losses;
 mod masked;
+mod parts;
 mod passive;
 mod places;
 mod replay;
@@ -38,7 +39,7 @@ use crate::math::intercept;
 use crate::shadow;
 use crate::x87::ExtendedShadow;
 
-pub(crate) use bits::{operand_address, read_shadow, read_value, write_shadow};
+pub(crate) use bits::{Site, SiteHelper, memory_address, operand_address, read_shadow, read_value, site, write_shadow};
 use intercepted::Intercepted;
 pub(crate) use layout::{
     MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers, place_in_context,
@@ -75,6 +76,9 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     const SPARE_VECTORS: usize = 0;
     /// Bytes in the shadow of an x87 register that can be other than zero, in words of eight: 8 or 16.
     const X87_BYTES: u16;
+    /// For one or two bytes whose shadow is not zero and becomes so: makes them passive, and so that the number that they are a part of is seen to be none. The payload is the
+    /// [`Site`] with their span. In modes without it they just become passive.
+    const SPOIL: Option<SiteHelper> = None;
     /// The mode's own client requests.
     const REQUESTS: &'static [Request];
 

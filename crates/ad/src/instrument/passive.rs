@@ -12,7 +12,7 @@ use crate::shadow::OPERAND;
 use super::layout::{file, layers};
 use super::places::{Shadow, clear, is_constant, pieces};
 use super::replay::Replay;
-use super::{ACTIVE, Mode, PASSIVE, atomic, loads, masked, strings, transfers};
+use super::{ACTIVE, Mode, PASSIVE, atomic, loads, masked, parts, strings, transfers};
 
 /// Emits the block.
 pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
@@ -138,6 +138,9 @@ fn emit_writes<M: Mode>(index: usize, operation: &Operation, version: Version, e
                 let vectors = emitter.borrow_vectors(index, 1);
                 masked::clear(emitter, index, target, mask, vectors[0]);
                 emitter.return_vectors();
+            }
+            None if parts::is_part::<M>(&emitter.block().instructions()[index], target) => {
+                parts::clear::<M>(emitter, index, target, None);
             }
             None => clear(emitter, index, target),
         },

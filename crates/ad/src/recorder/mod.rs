@@ -7,6 +7,7 @@ mod errors;
 mod helpers;
 mod layout;
 mod math;
+mod parts;
 mod real;
 mod requests;
 mod restart;
@@ -23,7 +24,7 @@ use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome, index_and_factor};
-use crate::instrument::{Instrument, Mode, Reporting, Request, Thread, X87Call, X87Move, X87Real, lost_at};
+use crate::instrument::{Instrument, Mode, Reporting, Request, SiteHelper, Thread, X87Call, X87Move, X87Real, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::rounding::sums as rounding_sums;
 use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide};
@@ -67,6 +68,7 @@ impl Mode for Recording {
     const COPY_BYTES: u16 = 8;
     /// Indices have eight bytes.
     const X87_BYTES: u16 = 8;
+    const SPOIL: Option<SiteHelper> = Some(parts::spoil);
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
     /// Whether the tape's cursor is in its scratch register.
