@@ -75,7 +75,7 @@ impl Dots {
                     self.rotate(1);
                     self.registers[0] = 0.0;
                 }
-                Effect::Clear { .. } => {}
+                Effect::Clear { .. } | Effect::Lost { .. } => {}
                 effect => panic!("{instruction}: {effect}"),
             }
         }

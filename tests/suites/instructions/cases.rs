@@ -200,7 +200,7 @@ impl Cases {
     fn computes(&self, native: &mut Native, instruction: &Instruction, random: &mut Random) -> bool {
         /// A byte is the same as another one by chance once in 256 times, the result of a comparison once in two.
         const OBSERVATIONS: usize = 10;
-        if reference::extends_signs(instruction.mnemonic()) || reference::compared(instruction).is_some() {
+        if reference::extends_signs(instruction) || reference::compared(instruction).is_some() {
             return false;
         }
         if reference::count(instruction).is_some()

@@ -132,9 +132,22 @@ impl Checker<'_> {
         .to_le_bytes()
     }
 
-    fn bytes(&self, expected: &[Option<(u16, u8)>; 4], found: u32) -> Option<String> {
-        let expected = expected.map(|byte| byte.map_or(0, |(mark, byte)| self.mark(mark)[usize::from(byte)]));
+    fn bytes(&self, sources: &[Option<(u16, u8)>; 4], found: u32) -> Option<String> {
+        /// In place of its tag, in the shadow of a number of which a byte has become a constant: otherwise it would be another one's.
+        const SPOILED: u32 = 0x2000_0000;
+        let expected = sources.map(|byte| byte.map_or(0, |(mark, byte)| self.mark(mark)[usize::from(byte)]));
         let expected = u32::from_le_bytes(expected);
+        let instruction = &self.cases.snippets[self.case.snippet].instruction;
+        let is_cut = matches!(sources, [a, b, c, Some(_)] if [a, b, c].into_iter().any(Option::is_none));
+        let is_spoiled = self.mode == Mode::Recording
+            && reference::writes_part(instruction)
+            && is_cut
+            && shadow::narrow_index(expected.into()).is_some();
+        let spoiled = expected & !(shadow::NARROW_TAG as u32) | SPOILED;
+        if is_spoiled && reference::mixes_parts(instruction) && [expected, spoiled].contains(&found) {
+            return None;
+        }
+        let expected = if is_spoiled { spoiled } else { expected };
         (expected != found).then(|| format!("shadow {found:#010x} instead of {expected:#010x}, by moves"))
     }
 

@@ -301,8 +301,12 @@ pub fn converts_integers(mnemonic: Mnemonic) -> bool {
 }
 
 /// Moves that also fill bytes with copies of a sign, which belong to no real number.
-pub fn extends_signs(mnemonic: Mnemonic) -> bool {
-    let name = base_name(mnemonic);
+pub fn extends_signs(instruction: &Instruction) -> bool {
+    let name = base_name(instruction.mnemonic());
+    if name == "sar" && instruction.op1_kind() == OpKind::Immediate8 {
+        let modulus = if places::operand(instruction, 0).is_some_and(|target| target.len() == 8) { 64 } else { 32 };
+        return (instruction.immediate8() % modulus).is_multiple_of(8);
+    }
     name.starts_with("pmovsx")
         || ["movsx", "movsxd", "cbw", "cwde", "cdqe", "cwd", "cdq", "cqo"].contains(&name.as_str())
 }
@@ -392,6 +396,18 @@ pub fn is_never_move(instruction: &Instruction) -> bool {
 /// Whether it can take bytes out of a number in a general register.
 pub fn takes_bytes(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::And | Mnemonic::Bzhi)
+}
+
+/// Whether one or two bytes are written, which can be a part of a number.
+pub fn writes_part(instruction: &Instruction) -> bool {
+    places::operand(instruction, 0).is_some_and(|target| target.len() <= 2)
+}
+
+/// Whether such a part is exchanged, or not all of it becomes a constant: the tool need not look at what it is a part of then.
+pub fn mixes_parts(instruction: &Instruction) -> bool {
+    let name = base_name(instruction.mnemonic());
+    matches!(name.as_str(), "xchg" | "xadd" | "cmpxchg" | "movzx" | "movsx" | "shld" | "shrd")
+        || name.starts_with("pmov")
 }
 
 /// A constant operand.

@@ -78,7 +78,7 @@ fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, b
 
 /// The lane as two binary32 numbers, and whether each of them is an operand or passive.
 fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> ([Option<u32>; 2], bool) {
-    if [0, 32].into_iter().any(|shift| crosses(lane, operation, shift)) {
+    if is_wide_shift(lane, operation) {
         return ([None; 2], false);
     }
     let dots = [0, 32].map(|shift| [lane.shadow_a, lane.shadow_b].map(|shadow| shadow >> shift & u64::from(u32::MAX)));
@@ -99,18 +99,35 @@ fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> ([Option<u32
     (numbers, unchanged)
 }
 
-/// Whether the half that begins at bit `shift` has been shifted together with the other one.
-fn crosses(lane: &Lane, operation: BitOperation, shift: u32) -> bool {
-    let [number, count, result] = [lane.a, lane.b, lane.result].map(|bits| (bits >> shift) as u32);
-    let by_itself = match operation {
-        BitOperation::ShiftLeft => [number.checked_shl(count).unwrap_or(0); 2],
-        BitOperation::ShiftRight => {
-            [number.checked_shr(count).unwrap_or(0), (number as i32 >> count.min(u32::BITS - 1)) as u32]
-        }
-        BitOperation::Rotate => [number.rotate_left(count % 32), number.rotate_right(count % 32)],
-        _ => return false,
+/// Whether bits have gone from one half to the other, so that this is no operation on two numbers.
+fn is_wide_shift(lane: &Lane, operation: BitOperation) -> bool {
+    if !matches!(operation, BitOperation::ShiftLeft | BitOperation::ShiftRight | BitOperation::Rotate) {
+        return false;
+    }
+    let low = |bits: u64| bits & u64::from(u32::MAX);
+    let count = low(lane.b);
+    let by_itself = |from: u32| {
+        let [number, result] = [lane.a, lane.result].map(|bits| low(bits >> from));
+        shifted(number, 32, count, operation).contains(&result)
     };
-    !by_itself.contains(&result)
+    let together = lane.b >> 32 == count && shifted(lane.a, 64, count, operation).contains(&lane.result);
+    together && !(by_itself(0) && by_itself(32))
+}
+
+/// A number of 32 or 64 bits, shifted with zeros and with copies of its sign, or rotated in either direction.
+fn shifted(number: u64, width: u32, count: u64, operation: BitOperation) -> [u64; 2] {
+    let ones = u64::MAX >> (64 - width);
+    let least = count.min(64) as u32;
+    let (rotation, back) = (count as u32 % width, (width - count as u32 % width) % width);
+    let results = match operation {
+        BitOperation::ShiftLeft => [number.checked_shl(least).unwrap_or(0); 2],
+        BitOperation::ShiftRight => {
+            let signed = (number << (64 - width)) as i64 >> (64 - width);
+            [number.checked_shr(least).unwrap_or(0), (signed >> least.min(63)) as u64]
+        }
+        _ => [(rotation, back), (back, rotation)].map(|(left, right)| number << left | number >> right),
+    };
+    results.map(|result| result & ones)
 }
 
 /// Equal dot values have equal stand-ins, as one index: then it does not matter which operand the result is.

@@ -6,6 +6,7 @@
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::HelperNext;
 
+use crate::bit_tricks::index_and_factor;
 use crate::instrument::{
     Site, Thread, memory_address, operand_address, read_shadow, shadow_address, site, write_shadow,
 };
@@ -29,7 +30,7 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
         Place::Register(offset) => {
             let register = Span::new(Place::Register(offset / 8 * 8), 8);
             let word = read_shadow(&thread, 0, register, 0)[0];
-            if let Some(spoiled) = spoiled(word, u32::from(offset % 8)) {
+            if let Found::Spoiled(spoiled) = spoiled(word, u32::from(offset % 8), part.bytes) {
                 write_shadow(&mut thread, 0, register, 0, &[spoiled]);
             }
         }
@@ -42,9 +43,17 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
                 let start = address.wrapping_sub(before);
                 let mut bytes = [0; 8];
                 shadow_address::read(start, &mut bytes);
-                if let Some(spoiled) = spoiled(u64::from_le_bytes(bytes), before as u32) {
-                    shadow_address::write(start, &spoiled.to_le_bytes());
-                    break;
+                let word = u64::from_le_bytes(bytes);
+                if before != address % 8 && index_and_factor(word).is_none_or(|(index, _)| index == 0) {
+                    continue;
+                }
+                match spoiled(word, before as u32, part.bytes) {
+                    Found::Nothing => {}
+                    Found::Broken => break,
+                    Found::Spoiled(spoiled) => {
+                        shadow_address::write(start, &spoiled.to_le_bytes());
+                        break;
+                    }
                 }
             }
         }
@@ -53,49 +62,90 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
     HelperNext::Resume
 }
 
-/// The shadow of eight bytes with the number spoiled that has a part at this byte: a binary64 number, or a binary32 one in one of the halves. Only its highest byte
-/// changes: if a number is copied byte by byte, that one comes last.
-fn spoiled(word: u64, byte: u32) -> Option<u64> {
+/// What is at a part of eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// No number.
+    Nothing,
+    /// A number that will look like none without the part, or does not look like one now.
+    Broken,
+    /// One that would look like another number: the shadow of the eight bytes in which it does not.
+    Spoiled(u64),
+}
+
+/// Looks for a binary64 number, or a binary32 one in one of the halves, of which the bytes from `byte` on, `count` of them, become zero. Only the number's highest byte is
+/// changed: if a number is copied byte by byte, that one comes last.
+fn spoiled(word: u64, byte: u32, count: u16) -> Found {
+    let part = (1 << (8 * count)) - 1;
+    let left = word & !(part << (8 * byte));
     if word & WIDE_TAG == WIDE_TAG {
-        return Some(match word & ABOVE_WIDE {
-            0 => word | WIDE_SPOILED,
-            WIDE_SPOILED => word,
+        return match word & ABOVE_WIDE {
+            0 if index_and_factor(left).is_some_and(|(index, _)| index != 0) => Found::Spoiled(word | WIDE_SPOILED),
+            0 | WIDE_SPOILED => Found::Broken,
             // An exponent so far from the number's own that no factor fits.
-            _ => word & !ABOVE_WIDE,
-        });
+            _ => Found::Spoiled(word & !ABOVE_WIDE),
+        };
     }
     let shift = byte / 4 * 32;
-    let half = word >> shift & u64::from(u32::MAX);
-    let is_number = half != 0 && narrow_index(half).is_some();
-    let spoiled = half & !NARROW_TAG | NARROW_SPOILED;
-    is_number.then_some(word ^ (half ^ spoiled) << shift)
+    let [before, half] = [word, left].map(|word| word >> shift & u64::from(u32::MAX));
+    let is_index = |half: u64| half != 0 && narrow_index(half).is_some();
+    match (is_index(before), is_index(half)) {
+        (false, _) => Found::Nothing,
+        (true, false) => Found::Broken,
+        (true, true) => Found::Spoiled(word ^ (before ^ (before & !NARROW_TAG | NARROW_SPOILED)) << shift),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bit_tricks::index_and_factor;
     use crate::shadow::{of_narrow, of_wide};
+
+    fn after(word: u64, byte: u32) -> u64 {
+        match spoiled(word, byte, 1) {
+            Found::Spoiled(word) => word,
+            other => panic!("{word:#x}: {other:?}"),
+        }
+    }
 
     #[test]
     fn what_is_spoiled_is_no_number_and_stays_so() {
-        for index in [5, 0x1234, 0x12_3456_789a] {
+        for index in [0x1234, 0x12_3456_789a] {
             for factor in [0, 1 << 62, 3 << 48] {
                 let word = of_wide(index) | factor;
-                let spoiled_once = spoiled(word, 0).unwrap();
-                assert_eq!(index_and_factor(spoiled_once), None);
-                assert_eq!(spoiled(spoiled_once, 3), Some(spoiled_once));
-                assert_eq!(word << 8, spoiled_once << 8);
+                let first = after(word, 0);
+                assert_eq!((index_and_factor(first), first << 8), (None, word << 8));
+                assert_eq!((spoiled(first, 1, 1), spoiled(word, 7, 1)), (Found::Broken, Found::Broken));
             }
         }
-        for index in [5, 0x1234, (1 << 30) - 1, 1 << 29 | 7] {
-            let pair = of_narrow(index) | of_narrow(9) << 32;
-            let first = spoiled(pair, 1).unwrap();
-            assert_eq!((narrow_index(first & 0xffff_ffff), first >> 32), (None, of_narrow(9)), "{index:#x}");
+        for index in [0x1234, (1 << 30) - 1, 1 << 29 | 7 << 8] {
+            let pair = of_narrow(index) | of_narrow(0x1009) << 32;
+            let first = after(pair, 0);
+            assert_eq!((narrow_index(first & 0xffff_ffff), first >> 32), (None, of_narrow(0x1009)), "{index:#x}");
             assert_ne!(first & 0xffff_ffff, 0);
-            let second = spoiled(pair, 6).unwrap();
+            let second = after(pair, 5);
             assert_eq!((second & 0xffff_ffff, narrow_index(second >> 32)), (of_narrow(index), None));
         }
-        assert_eq!((spoiled(0, 0), spoiled(0x1234, 0)), (None, None));
+        assert_eq!([0, 0x1234].map(|word| spoiled(word, 0, 1)), [Found::Nothing; 2]);
+    }
+
+    #[test]
+    fn a_long_double_in_memory_gets_another_exponent() {
+        for field in [0x4000u64, 0x3ffe, 0xc001] {
+            let spoiled_once = after(of_wide(0x1234) | field << 47, 1);
+            let exponent = spoiled_once >> 47 & 0x7fff;
+            assert!(exponent.abs_diff(field & 0x7fff) > 2100, "{field:#x}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_no_number_anyway_is_left_alone() {
+        let wide = of_wide(0x12_3456);
+        assert_eq!(
+            [(0, 2), (4, 2), (6, 2), (7, 1)].map(|(byte, count)| spoiled(wide, byte, count)),
+            [Found::Broken; 4]
+        );
+        let narrow = of_narrow(0x12_3456);
+        assert_eq!([(0, 2), (2, 2), (3, 1)].map(|(byte, count)| spoiled(narrow, byte, count)), [Found::Broken; 3]);
     }
 }
