@@ -23,6 +23,7 @@ const REQUIREMENTS: &[(&str, &str)] = &[
     ("/usr/include/eigen3/Eigen/Dense", "libeigen3-dev"),
     ("/usr/include/nlopt.h", "libnlopt-dev"),
     ("/usr/include/cvode/cvode.h", "libsundials-dev"),
+    ("/usr/lib/x86_64-linux-musl/musl-gcc.specs", "musl-dev"),
     ("/usr/include/zlib.h", "zlib1g-dev"),
     ("/usr/include/lz4.h", "liblz4-dev"),
     ("/usr/include/zstd.h", "libzstd-dev"),

@@ -16,7 +16,7 @@ mod pending;
 mod values;
 
 use crate::ir::{BitOperation, Format};
-use crate::shadow::{WIDE_MARK, narrow_index};
+use crate::shadow::narrow_index;
 
 pub(crate) use pending::index_and_factor;
 
@@ -250,9 +250,10 @@ fn both_active(layout: &Layout, a: Operand, b: Operand, result: u64) -> Outcome 
 }
 
 impl Lane {
-    /// Applies the rule to a lane of eight bytes whose shadow holds indices. They keep their tag in the outcome.
-    pub fn outcome(&self, operation: BitOperation) -> LaneOutcome {
-        let tagged = (self.shadow_a | self.shadow_b) & WIDE_MARK != 0;
+    /// Applies the rule to a lane of eight bytes whose shadow holds indices. They keep their tag in the outcome. `is_wide` tells whether a word of shadow is that of a
+    /// binary64 number.
+    pub fn outcome(&self, operation: BitOperation, is_wide: impl Fn(u64) -> bool) -> LaneOutcome {
+        let tagged = [self.shadow_a, self.shadow_b].into_iter().any(is_wide);
         if operation == BitOperation::FromInteger {
             // Bits of a number as an integer: nothing of the result is a real operation.
             let lost = |shadow: u64| if shadow == 0 { Outcome::Passive } else { Outcome::Lost };

@@ -49,6 +49,12 @@ pub fn formulas() -> Vec<Formula> {
              static NOINLINE REAL other_sign(REAL a) { union parts u; u.r = a; u.f.negative = !u.f.negative; return u.r; }
              static NOINLINE REAL raised(REAL a) { union parts u; u.r = a; u.f.exponent += 3; return u.r; }",
         ),
+        formula("signs_of_narrowed_numbers", &[1.5, -0.75], "return (REAL)negative(x[0]) * (REAL)magnitude(x[1]) * (REAL)signed_as(x[0], 1);", |x| vec![2.0 * x[0] * x[1], x[0] * x[0]])
+        .with(
+            "static NOINLINE float negative(REAL a) { return -(float)a; }
+             static NOINLINE float magnitude(REAL a) { return fabsf((float)a); }
+             static NOINLINE float signed_as(REAL a, float sign) { return copysignf((float)a, sign); }",
+        ),
         formula("frexp_by_hand", &[5.0, -0.75], "int e; REAL m = fraction_of(x[0], &e); return m * e + fraction_of(x[1], &e) * e;", |_| {
             // 5 = 1.25 * 2^2, -0.75 = -1.5 * 2^-1
             vec![2.0 / 4.0, -2.0]

@@ -9,6 +9,7 @@ mod eigen;
 mod fftw;
 mod gsl;
 mod linear_algebra;
+mod musl;
 mod optimisation;
 mod reference;
 mod sundials;
@@ -60,6 +61,12 @@ const LIBRARIES: &[Library] = &[
             "-lsundials_sunmatrixdense",
         ],
         formulas: sundials::formulas,
+    },
+    Library {
+        title: "musl",
+        language: Language::C,
+        options: &["-specs=/usr/lib/x86_64-linux-musl/musl-gcc.specs", "-static", "-s", "-fno-builtin"],
+        formulas: musl::formulas,
     },
     Library {
         title: "compressors",

@@ -1,13 +1,19 @@
 use super::*;
-use crate::shadow::{WIDE_TAG, of_narrow, wide_index};
+use crate::shadow::{WIDE_MARK, WIDE_TAG, of_narrow, wide_index};
 use BitOperation::{And, AndNot, Merge, Or, Other, Rotate, Select, ShiftLeft, ShiftRight, Take, Xor};
 
 const SIGN: u64 = 1 << 63;
 const INDEX: u64 = 77;
 
+impl Lane {
+    fn by_mark(&self, operation: BitOperation) -> LaneOutcome {
+        self.outcome(operation, |word| word & WIDE_MARK != 0)
+    }
+}
+
 fn wide(operation: BitOperation, active: f64, other: u64, result: u64) -> Outcome {
     let lane = Lane { a: active.to_bits(), b: other, result, shadow_a: INDEX | WIDE_TAG, shadow_b: 0 };
-    without_tag(lane.outcome(operation))
+    without_tag(lane.by_mark(operation))
 }
 
 fn without_tag(outcome: LaneOutcome) -> Outcome {
@@ -58,9 +64,9 @@ fn inverted_masks_select_the_second_operand() {
         shadow_a: 0,
         shadow_b: INDEX | WIDE_TAG,
     };
-    assert_eq!(lane(0, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Same(INDEX | WIDE_TAG)));
-    assert_eq!(lane(u64::MAX, 2.5).outcome(AndNot), LaneOutcome::Wide(Outcome::Passive));
-    assert_eq!(without_tag(lane(SIGN, -2.5).outcome(AndNot)), scaled(-1.0));
+    assert_eq!(lane(0, 2.5).by_mark(AndNot), LaneOutcome::Wide(Outcome::Same(INDEX | WIDE_TAG)));
+    assert_eq!(lane(u64::MAX, 2.5).by_mark(AndNot), LaneOutcome::Wide(Outcome::Passive));
+    assert_eq!(without_tag(lane(SIGN, -2.5).by_mark(AndNot)), scaled(-1.0));
     // The sign of the first operand, inverted.
     assert_eq!(wide(AndNot, 0.0, SIGN, SIGN), Outcome::Passive);
 }
@@ -113,7 +119,7 @@ fn an_integer_minimum_is_one_of_its_operands() {
     let of = |a: f64, b: f64, result: f64| {
         let [a, b, result] = [a, b, result].map(f64::to_bits);
         let lane = Lane { a, b, result, shadow_a: 5 | WIDE_TAG, shadow_b: 6 | WIDE_TAG };
-        lane.outcome(Select)
+        lane.by_mark(Select)
     };
     // Both are powers of two: each is the other one, scaled.
     assert_eq!(of(2.0, 4.0, 2.0), LaneOutcome::Wide(Outcome::Same(5 | WIDE_TAG)));
@@ -136,7 +142,7 @@ fn shifts_are_no_real_operations() {
         }
     }
     let counted = Lane { a: 5, b: bits(1.1), result: 0, shadow_a: 0, shadow_b: INDEX | WIDE_TAG };
-    assert_eq!(counted.outcome(ShiftLeft), LaneOutcome::Wide(Outcome::Lost));
+    assert_eq!(counted.by_mark(ShiftLeft), LaneOutcome::Wide(Outcome::Lost));
 }
 
 #[test]
@@ -149,8 +155,8 @@ fn equal_numbers_that_change_places_are_not_taken_for_each_other() {
         shadow_a: of_narrow(3) | of_narrow(4) << 32,
         shadow_b: 0,
     };
-    assert_eq!(lane(pair).outcome(Rotate), LaneOutcome::Narrow([Outcome::Lost; 2]));
-    assert_eq!(lane(pair >> 32).outcome(ShiftRight), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+    assert_eq!(lane(pair).by_mark(Rotate), LaneOutcome::Narrow([Outcome::Lost; 2]));
+    assert_eq!(lane(pair >> 32).by_mark(ShiftRight), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
 }
 
 #[test]
@@ -171,7 +177,7 @@ fn anything_else_is_lost() {
 fn of_two_active_operands_the_matching_one_is_taken() {
     let lane = |a: f64, b: f64, result: u64| {
         let lane = Lane { a: a.to_bits(), b: b.to_bits(), result, shadow_a: 5 | WIDE_TAG, shadow_b: 6 | WIDE_TAG };
-        lane.outcome(Or)
+        lane.by_mark(Or)
     };
     assert_eq!(lane(0.0, 3.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(6 | WIDE_TAG)));
     assert_eq!(lane(3.0, 0.0, 3f64.to_bits()), LaneOutcome::Wide(Outcome::Same(5 | WIDE_TAG)));
@@ -186,11 +192,11 @@ fn two_singles_in_a_lane_are_independent() {
     let indices = first | second << 32;
     let lane = Lane { a: pack(1.0, -2.0), b: 1 << 31, result: pack(-1.0, -2.0), shadow_a: indices, shadow_b: 0 };
     let negated = Outcome::Scaled { index: first, ratio: -1.0 };
-    assert_eq!(lane.outcome(Xor), LaneOutcome::Narrow([negated, Outcome::Same(second)]));
+    assert_eq!(lane.by_mark(Xor), LaneOutcome::Narrow([negated, Outcome::Same(second)]));
     // Packing by `or`: each half comes from one operand.
     let lane =
         Lane { a: pack(1.0, 0.0), b: pack(0.0, 5.0), result: pack(1.0, 5.0), shadow_a: first, shadow_b: second << 32 };
-    assert_eq!(lane.outcome(Or), LaneOutcome::Narrow([Outcome::Same(first), Outcome::Same(second)]));
+    assert_eq!(lane.by_mark(Or), LaneOutcome::Narrow([Outcome::Same(first), Outcome::Same(second)]));
 }
 
 #[test]
@@ -198,7 +204,7 @@ fn an_index_without_tag_belongs_to_a_single_beside_a_passive_one() {
     // The conjugate of a complex number with passive imaginary part.
     let value = u64::from(2.5f32.to_bits()) | u64::from(1.5f32.to_bits()) << 32;
     let lane = Lane { a: value, b: SIGN, result: value ^ SIGN, shadow_a: of_narrow(INDEX), shadow_b: 0 };
-    assert_eq!(lane.outcome(Xor), LaneOutcome::Narrow([Outcome::Same(of_narrow(INDEX)), Outcome::Passive]));
+    assert_eq!(lane.by_mark(Xor), LaneOutcome::Narrow([Outcome::Same(of_narrow(INDEX)), Outcome::Passive]));
 }
 
 /// Puts a number together as compilers do, and returns the shadow of the result.
@@ -213,7 +219,7 @@ fn assembled(value: u64, shadow: u64, bytes: u32) -> Option<u64> {
             Outcome::Same(bits) => Some(bits),
             Outcome::Scaled { .. } | Outcome::Lost => None,
         };
-        let LaneOutcome::Narrow([low, high]) = lane.outcome(Merge) else { return None };
+        let LaneOutcome::Narrow([low, high]) = lane.by_mark(Merge) else { return None };
         so_far = (lane.result, word(low)? | word(high)? << 32);
     }
     Some(so_far.1)
@@ -242,23 +248,23 @@ fn a_byte_that_could_be_an_exponent_is_lost_rather_than_guessed() {
         shadow_a: 5,
         shadow_b: 0,
     };
-    assert_ne!(lane.outcome(Merge), LaneOutcome::Narrow([Outcome::Same(5), Outcome::Passive]));
+    assert_ne!(lane.by_mark(Merge), LaneOutcome::Narrow([Outcome::Same(5), Outcome::Passive]));
 }
 
 #[test]
 fn masks_of_whole_bytes_keep_parts_of_an_index() {
     let lane = Lane { a: 0xc0_0000, b: 0xffff_ffff_00ff_ffff, result: 0xc0_0000, shadow_a: 0x34, shadow_b: 0 };
-    assert_eq!(lane.outcome(And), LaneOutcome::Narrow([Outcome::Same(0x34), Outcome::Passive]));
+    assert_eq!(lane.by_mark(And), LaneOutcome::Narrow([Outcome::Same(0x34), Outcome::Passive]));
     // A byte that is cleared although it has a part of the index is no move.
     let lane = Lane { b: !0xff, ..lane };
-    assert_eq!(lane.outcome(And), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+    assert_eq!(lane.by_mark(And), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
 }
 
 #[test]
 fn merging_a_sign_in_a_general_register_is_negation() {
     let value = 2.5f64.to_bits();
     let lane = Lane { a: value, b: SIGN, result: value | SIGN, shadow_a: INDEX | WIDE_TAG, shadow_b: 0 };
-    assert_eq!(without_tag(lane.outcome(Merge)), scaled(-1.0));
+    assert_eq!(without_tag(lane.by_mark(Merge)), scaled(-1.0));
 }
 
 /// The shadow of a result that is the upper half of a number, in a lane whose lower or upper half it is.
@@ -292,14 +298,14 @@ fn upper_halves_are_scaled() {
             Some(ratio) => Outcome::Same(pending::scaled(shadow, ratio).unwrap()),
             None => Outcome::Lost,
         };
-        assert_eq!(upper_half(lane.outcome(operation), shift), expected, "{operation:?} {value} {shift}");
+        assert_eq!(upper_half(lane.by_mark(operation), shift), expected, "{operation:?} {value} {shift}");
     }
     let lane = Lane { a: top(2.5), b: in_both_halves(20), result: 0x400, shadow_a: shadow, shadow_b: 0 };
-    assert_eq!(upper_half(lane.outcome(ShiftRight), 0), Outcome::Passive, "an exponent");
+    assert_eq!(upper_half(lane.by_mark(ShiftRight), 0), Outcome::Passive, "an exponent");
     // Bits of the mantissa go to another half.
     let lane =
         Lane { a: 2.5f64.to_bits(), b: in_both_halves(36), result: 0x400_4000, shadow_a: shadow << 32, shadow_b: 0 };
-    assert_eq!(lane.outcome(ShiftRight), LaneOutcome::Wide(Outcome::Lost));
+    assert_eq!(lane.by_mark(ShiftRight), LaneOutcome::Wide(Outcome::Lost));
 }
 
 #[test]
@@ -314,7 +320,7 @@ fn a_mask_in_a_general_register_leaves_an_upper_half() {
         (0x7ff0_0000_0000_0000, Outcome::Passive),
         (0xffff_f000_0000_0000, Outcome::Lost),
     ] {
-        assert_eq!(upper_half(lane(mask).outcome(Take), 32), expected, "{mask:#x}");
+        assert_eq!(upper_half(lane(mask).by_mark(Take), 32), expected, "{mask:#x}");
     }
     // Its lower half is put beside it.
     let [upper, lower] = [lane(0x7fff_ffff_0000_0000), lane(0xffff_ffff)];
@@ -325,7 +331,7 @@ fn a_mask_in_a_general_register_leaves_an_upper_half() {
         shadow_a: negated << 32,
         shadow_b: shadow & 0xffff_ffff,
     };
-    assert_eq!(both.outcome(Merge), LaneOutcome::Narrow([Outcome::Same(INDEX), Outcome::Same(negated)]));
+    assert_eq!(both.by_mark(Merge), LaneOutcome::Narrow([Outcome::Same(INDEX), Outcome::Same(negated)]));
     assert_eq!(index_and_factor(negated << 32 | INDEX), Some((INDEX, -1.0)));
 }
 
@@ -333,15 +339,33 @@ fn a_mask_in_a_general_register_leaves_an_upper_half() {
 fn a_bit_that_is_merged_into_a_number_is_no_move() {
     // The bytes are zero in the number and in its shadow.
     let lane = Lane { a: 2f64.to_bits(), b: 1 << 51, result: 3f64.to_bits(), shadow_a: INDEX | WIDE_TAG, shadow_b: 0 };
-    assert_eq!(lane.outcome(Merge), LaneOutcome::Wide(Outcome::Lost));
+    assert_eq!(lane.by_mark(Merge), LaneOutcome::Wide(Outcome::Lost));
     let (a, result) = (2f32.to_bits().into(), 3f32.to_bits().into());
     let lane = Lane { a, b: 1 << 22, result, shadow_a: of_narrow(INDEX), shadow_b: 0 };
-    assert_eq!(lane.outcome(Merge), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+    assert_eq!(lane.by_mark(Merge), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
 }
 
 #[test]
 fn half_an_index_moves_but_is_lost_in_computations() {
     // The lower half of an index is none, though it may be the number of one.
     let lower = Lane { a: 1, b: 0x8000_0000, result: 0x8000_0001, shadow_a: INDEX, shadow_b: 0 };
-    assert_eq!(lower.outcome(Xor), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+    assert_eq!(lower.by_mark(Xor), LaneOutcome::Narrow([Outcome::Lost, Outcome::Passive]));
+}
+
+#[test]
+fn a_narrow_number_has_the_rest_of_a_wide_one_beside_it() {
+    // As `cvtsd2ss` leaves it.
+    let rest = (INDEX | WIDE_TAG) >> 32 << 32;
+    let value = u64::from(1.5f32.to_bits()) | (-1.5f64).to_bits() >> 32 << 32;
+    let shadow = of_narrow(INDEX + 1) | rest;
+    let lane = |b, result| Lane { a: value, b, result, shadow_a: shadow, shadow_b: 0 };
+    let negated = Outcome::Scaled { index: of_narrow(INDEX + 1), ratio: -1.0 };
+    let outcome = |lane: Lane, operation| lane.outcome(operation, |_| false);
+    let kept = LaneOutcome::Narrow([negated, Outcome::Same(rest >> 32)]);
+    assert_eq!(outcome(lane(1 << 31, value ^ 1 << 31), Xor), kept);
+    let mask = 0x7fff_ffff;
+    assert_eq!(
+        outcome(lane(mask, value & mask), And),
+        LaneOutcome::Narrow([Outcome::Same(of_narrow(INDEX + 1)), Outcome::Passive])
+    );
 }

@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::{Emitter, Label, Scratch};
+use derivgrind_tape::guard::WIDE_LIMIT;
 use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
@@ -102,11 +103,11 @@ impl Mode for Recording {
     }
 
     fn are_two_numbers(shadows: &[u64]) -> bool {
-        shadows.iter().all(|shadow| shadow & WIDE_MARK == 0)
+        !shadows.iter().copied().any(is_wide)
     }
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
-        match lane.outcome(operation) {
+        match lane.outcome(operation, is_wide) {
             LaneOutcome::Wide(outcome) => shadow_of(thread, outcome, Format::Binary64, [lane.shadow_a, lane.shadow_b]),
             LaneOutcome::Narrow(halves) => [0, 1].into_iter().fold(0, |shadow, half| {
                 let operands = [lane.shadow_a, lane.shadow_b].map(|word| word >> (32 * half) & u64::from(u32::MAX));
@@ -162,6 +163,15 @@ impl Mode for Recording {
     fn reporting(&self) -> Reporting {
         self.settings.reporting
     }
+}
+
+/// Whether eight bytes of shadow are that of a binary64 number. What a binary64 number's conversion to binary32 leaves is the new index beside the upper half of the old one's
+/// shadow: together an index that has not been given out.
+fn is_wide(word: u64) -> bool {
+    /// More indices than threads have recorded and not handed in.
+    const IN_WORK: u64 = 1 << 26;
+    let is_narrow = matches!(narrow_index(word & u64::from(u32::MAX)), Some(1..));
+    word & WIDE_MARK != 0 && !(is_narrow && word & (WIDE_LIMIT - 1) > tape().indices() + IN_WORK)
 }
 
 /// The shadow of a bit trick's result. What is only moved may be a piece of an index; `operands` are the shadows of the operands.

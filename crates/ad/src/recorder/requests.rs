@@ -5,12 +5,12 @@ use derivgrind_tape::{Operation, Record};
 
 use crate::instrument::{Request, Thread, lost_at, requests, shadow_address};
 use crate::ir::Format;
-use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide};
+use crate::shadow::{narrow_index, of_narrow, of_wide};
 use crate::x87::{self, Extended};
 
 use super::state::TapeThread;
 use super::x87::{index_of, of_index};
-use super::{Recording, arrays, restart, tape};
+use super::{Recording, arrays, is_wide, restart, tape};
 
 /// `GET_MODE`'s answer in recording mode.
 const MODE: u64 = b'b' as u64;
@@ -70,8 +70,8 @@ fn index_at(thread: &mut Thread<'_>, variable: u64, size: u64) -> Result<u64, us
     shadow_address::read(variable, &mut shadow);
     let shadow = u64::from_le_bytes(shadow);
     // Without its tag the upper half belongs to the next binary32 variable.
-    let is_wide = size != 4 && shadow & WIDE_MARK != 0;
-    let index = if is_wide { thread.settle(shadow) } else { narrow_index(shadow & u64::from(u32::MAX)) };
+    let wide = size != 4 && is_wide(shadow);
+    let index = if wide { thread.settle(shadow) } else { narrow_index(shadow & u64::from(u32::MAX)) };
     Ok(index.unwrap_or_else(|| {
         lost_at(thread.context().rip);
         0
