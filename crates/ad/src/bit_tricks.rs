@@ -272,8 +272,17 @@ impl Lane {
         if tagged && !self.has_upper_half(operation) {
             LaneOutcome::Wide(self.wide(operation))
         } else {
-            LaneOutcome::Narrow([0, 32].map(|shift| self.index_half(operation, shift)))
+            let [low, high] = [0, 32].map(|shift| self.index_half(operation, shift));
+            LaneOutcome::Narrow([low, if self.has_rest_above(high) { Outcome::Passive } else { high }])
         }
+    }
+
+    /// Whether what is lost in the upper half is only what a conversion to binary32 has left of a binary64 number there, beside its result.
+    fn has_rest_above(&self, high: Outcome) -> bool {
+        let [low_a, low_b] = self.halves(0).map(|operand| operand.index);
+        let is_number = |half: u64| half != 0 && narrow_index(half).is_some();
+        let is_rest = |operand: Operand| operand.index == 0 || pending::is_upper_half(operand.index);
+        high == Outcome::Lost && (is_number(low_a) || is_number(low_b)) && self.halves(32).into_iter().all(is_rest)
     }
 
     /// The outcome if the lane is a binary64 value; the operands' shadows are indices without tags, or any other numbers that stand for them.

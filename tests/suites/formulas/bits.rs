@@ -55,6 +55,25 @@ pub fn formulas() -> Vec<Formula> {
              static NOINLINE float magnitude(REAL a) { return fabsf((float)a); }
              static NOINLINE float signed_as(REAL a, float sign) { return copysignf((float)a, sign); }",
         ),
+        formula("selection_of_narrowed_numbers", &[1.5, -0.75], "REAL d[8], s = 0; float f[8]; int i;
+            for (i = 0; i < 8; i++) { d[i] = 3 * x[i & 1]; f[i] = (float)x[1 - (i & 1)]; }
+            for (i = 0; i < 8; i++) if (f[i] < 0) f[i] = -f[i];
+            for (i = 0; i < 8; i++) f[i] = copysignf(f[i], (float)d[i]);
+            for (i = 0; i < 8; i++) s += (REAL)f[i] * (REAL)(f[i] > (float)d[i] ? f[i] : (float)d[i]);
+            return s;", |x| {
+            // -x1 * 3 x0 and x0^2, four times each
+            vec![4.0 * (-3.0 * x[1] + 2.0 * x[0]), -12.0 * x[0]]
+        }),
+        formula("bytes_by_shifts_in_a_register", &[1.5, -0.75], "return bytes_moved(x[0], sizeof(BITS)) * bytes_moved(x[1], sizeof(BITS)) * x[0];", |x| vec![2.0 * x[0] * x[1], x[0] * x[0]])
+        .with(
+            "static NOINLINE REAL bytes_moved(REAL a, volatile unsigned n) {
+                volatile unsigned char c[sizeof(BITS)]; BITS b, sum = 0; unsigned i;
+                memcpy(&b, &a, sizeof b);
+                for (i = 0; i < n; i++) c[i] = (unsigned char)(b >> 8 * i);
+                for (i = 0; i < n; i++) sum |= (BITS)c[i] << 8 * i;
+                memcpy(&a, &sum, sizeof b); return a; }",
+        )
+        .not_extended(),
         formula("frexp_by_hand", &[5.0, -0.75], "int e; REAL m = fraction_of(x[0], &e); return m * e + fraction_of(x[1], &e) * e;", |_| {
             // 5 = 1.25 * 2^2, -0.75 = -1.5 * 2^-1
             vec![2.0 / 4.0, -2.0]

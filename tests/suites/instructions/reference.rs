@@ -516,6 +516,14 @@ pub fn shifts(mnemonic: Mnemonic) -> bool {
     ["shl", "sal", "shr", "sar", "shld", "shrd", "rol", "ror", "rcl", "rcr"].contains(&base_name(mnemonic).as_str())
 }
 
+/// Shifts and rotations of general registers and of the elements of vectors.
+pub fn shifts_or_rotates(instruction: &Instruction) -> bool {
+    let name = base_name(instruction.mnemonic());
+    ["sh", "sal", "sar", "rol", "ror", "psll", "psrl", "psra", "prol", "pror"]
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
+}
+
 /// The operand that says how far an instruction shifts, which bit it changes or how many it keeps, if that is no immediate.
 pub fn count(instruction: &Instruction) -> Option<std::ops::Range<usize>> {
     const BEGINNINGS: &[&str] =

@@ -334,13 +334,25 @@ impl Writer<'_> {
                 .chain(reference::constant(self.instruction))
                 .chain(self.low_ones(runs.0))
                 .any(|mask| is_byte_mask(mask, format));
-        if ambiguous || takes_bytes || has(Slope::Unknown) {
+        if ambiguous || takes_bytes || self.shifts_bytes(runs.0, within) || has(Slope::Unknown) {
             Expected::Anything(format)
         } else if has(Slope::Neither) || terms.len() > 1 {
             Expected::Lost(format)
         } else {
             Expected::Derivative { format, terms, in_range: true, two_readings }
         }
+    }
+
+    /// Whether the number `within` the destination may be shifted by whole bytes, as an operand in a register says: then they are moved, if they are not for an exponent.
+    fn shifts_bytes(&self, before: &Machine, within: usize) -> bool {
+        let Some(count) = reference::count(self.instruction).filter(|_| reference::shifts_or_rotates(self.instruction))
+        else {
+            return false;
+        };
+        let byte = |at: usize| before.bytes()[at];
+        // One for all elements, or one for each.
+        let element = within % count.len().max(1) / 4 * 4;
+        [count.start, count.start + element, count.start + element / 8 * 8].into_iter().any(|at| byte(at) % 8 == 0)
     }
 
     /// The mask of an instruction that keeps as many low bits as an operand says.

@@ -1,7 +1,7 @@
 //! Bytes of numbers, and of their shadow, that are taken apart and put together in general registers.
 
-use super::pending::is_upper_half;
-use super::{Lane, NARROW};
+use super::pending::{index_and_factor, is_upper_half};
+use super::{Lane, NARROW, in_both_halves};
 use crate::ir::BitOperation;
 use crate::shadow::narrow_index;
 
@@ -14,7 +14,32 @@ impl Lane {
         match operation {
             BitOperation::And | BitOperation::Take => self.kept(),
             BitOperation::Merge => self.merged(),
+            BitOperation::ShiftRight | BitOperation::ShiftLeft => self.shifted(operation),
             _ => None,
+        }
+    }
+
+    /// Of a shift by a number of whole bytes that is in a register: eight bytes that go to the lower ones, with zeros or copies of a sign behind them, or pieces that go to the upper
+    /// ones. (Numbers that do so are to become exponents.)
+    fn shifted(&self, operation: BitOperation) -> Option<u64> {
+        let count = self.b & u64::from(u32::MAX);
+        if count == 0
+            || !count.is_multiple_of(8)
+            || count >= 64
+            || self.b != in_both_halves(count)
+            || self.shadow_b != 0
+        {
+            return None;
+        }
+        let is_number = index_and_factor(self.shadow_a).is_some()
+            || [0, 32]
+                .into_iter()
+                .any(|shift| matches!(narrow_index(self.shadow_a >> shift & u64::from(u32::MAX)), Some(1..)));
+        match operation {
+            BitOperation::ShiftRight => [self.a >> count, (self.a as i64 >> count) as u64]
+                .contains(&self.result)
+                .then_some(self.shadow_a >> count),
+            _ => (self.result == self.a << count && (count == 32 || !is_number)).then_some(self.shadow_a << count),
         }
     }
 
@@ -74,7 +99,9 @@ impl Lane {
             let is_scale = changed == NARROW.sign || changed & !NARROW.sign == HALF_EXPONENT;
             shadow != 0 && other_shadow == 0 && other == changed && is_scale && NARROW.exponent(number) == 0
         };
-        [0, 32].into_iter().any(|shift| {
+        // Below the upper half of a binary64 number there is no binary32 one.
+        let is_lower = [self.shadow_a, self.shadow_b].into_iter().any(|shadow| is_upper_half(shadow >> 32));
+        [0, 32].into_iter().skip(usize::from(is_lower)).any(|shift| {
             let [a, b, shadow_a, shadow_b] =
                 [self.a, self.b, self.shadow_a, self.shadow_b].map(|bits| half(bits, shift));
             sets(a, b, shadow_a, shadow_b) || sets(b, a, shadow_b, shadow_a)

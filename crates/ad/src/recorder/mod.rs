@@ -20,7 +20,6 @@ use std::sync::OnceLock;
 
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::{Emitter, Label, Scratch};
-use derivgrind_tape::guard::WIDE_LIMIT;
 use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
@@ -28,7 +27,7 @@ use crate::bit_tricks::{Lane, LaneOutcome, Outcome, index_and_factor};
 use crate::instrument::{Instrument, Mode, Reporting, Request, SiteHelper, Thread, X87Call, X87Move, X87Real, lost_at};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::rounding::sums as rounding_sums;
-use crate::shadow::{WIDE_MARK, narrow_index, of_narrow, of_wide};
+use crate::shadow::{NARROW_LIMIT, WIDE_MARK, narrow_index, of_narrow, of_wide};
 
 use state::TapeThread;
 
@@ -165,13 +164,13 @@ impl Mode for Recording {
     }
 }
 
-/// Whether eight bytes of shadow are that of a binary64 number. What a binary64 number's conversion to binary32 leaves is the new index beside the upper half of the old one's
-/// shadow: together an index that has not been given out.
+/// Whether eight bytes of shadow are that of a binary64 number, and not of two binary32 ones or of pieces. What a binary64 number's conversion to binary32 leaves is the new index, or
+/// nothing, beside the upper half of the old one's shadow: that is the shadow of none, or has an index that has not been given out.
 fn is_wide(word: u64) -> bool {
     /// More indices than threads have recorded and not handed in.
     const IN_WORK: u64 = 1 << 26;
-    let is_narrow = matches!(narrow_index(word & u64::from(u32::MAX)), Some(1..));
-    word & WIDE_MARK != 0 && !(is_narrow && word & (WIDE_LIMIT - 1) > tape().indices() + IN_WORK)
+    word & WIDE_MARK != 0
+        && index_and_factor(word).is_some_and(|(index, _)| index < NARROW_LIMIT || index < tape().indices() + IN_WORK)
 }
 
 /// The shadow of a bit trick's result. What is only moved may be a piece of an index; `operands` are the shadows of the operands.
