@@ -124,7 +124,7 @@ struct Operand {
 
 /// Applies the rule to one number.
 fn number(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, result: u64) -> Outcome {
-    if matches!(operation, BitOperation::ShiftRight | BitOperation::ShiftLeft | BitOperation::Rotate) {
+    if operation.is_shift() {
         return shift(layout, operation, a, b, result);
     }
     if operation == BitOperation::Select {
@@ -303,7 +303,7 @@ impl Lane {
         let is_mask = |bits: u64, shadow: u64| shadow == 0 && bits << 32 == 0;
         match operation {
             // Bits go from one half to the other.
-            BitOperation::ShiftLeft | BitOperation::ShiftRight | BitOperation::Rotate => false,
+            shift if shift.is_shift() => false,
             BitOperation::Take if is_mask(self.b, self.shadow_b) || is_mask(self.a, self.shadow_a) => true,
             _ => is_upper(self.shadow_a) && is_upper(self.shadow_b),
         }

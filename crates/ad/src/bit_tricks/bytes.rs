@@ -1,6 +1,6 @@
 //! Bytes of numbers, and of their shadow, that are taken apart and put together in general registers.
 
-use super::pending::{index_and_factor, is_upper_half};
+use super::pending::is_upper_half;
 use super::{Lane, NARROW, in_both_halves};
 use crate::ir::BitOperation;
 use crate::shadow::narrow_index;
@@ -14,33 +14,25 @@ impl Lane {
         match operation {
             BitOperation::And | BitOperation::Take => self.kept(),
             BitOperation::Merge => self.merged(),
-            BitOperation::ShiftRight | BitOperation::ShiftLeft => self.shifted(operation),
+            BitOperation::ShiftRight | BitOperation::Raise => self.shifted(operation),
             _ => None,
         }
     }
 
-    /// Of a shift by a number of whole bytes that is in a register: eight bytes that go to the lower ones, with zeros or copies of a sign behind them, or pieces that go to the upper
-    /// ones. (Numbers that do so are to become exponents.)
+    /// The shadow of bytes that a shift by a number of whole bytes, which is in a register, moves. Behind them come zeros, or copies of a sign.
     fn shifted(&self, operation: BitOperation) -> Option<u64> {
         let count = self.b & u64::from(u32::MAX);
-        if count == 0
-            || !count.is_multiple_of(8)
-            || count >= 64
-            || self.b != in_both_halves(count)
-            || self.shadow_b != 0
-        {
+        let by_bytes = count != 0 && count.is_multiple_of(8) && count < 64;
+        if !by_bytes || self.b != in_both_halves(count) || self.shadow_b != 0 {
             return None;
         }
-        let is_number = index_and_factor(self.shadow_a).is_some()
-            || [0, 32]
-                .into_iter()
-                .any(|shift| matches!(narrow_index(self.shadow_a >> shift & u64::from(u32::MAX)), Some(1..)));
-        match operation {
-            BitOperation::ShiftRight => [self.a >> count, (self.a as i64 >> count) as u64]
-                .contains(&self.result)
-                .then_some(self.shadow_a >> count),
-            _ => (self.result == self.a << count && (count == 32 || !is_number)).then_some(self.shadow_a << count),
+        if operation == BitOperation::ShiftRight {
+            let shifted = [self.a >> count, (self.a as i64 >> count) as u64];
+            return shifted.contains(&self.result).then_some(self.shadow_a >> count);
         }
+        // Of eight bytes, or of four.
+        let width = if self.a >> 32 == 0 && self.result >> 32 == 0 { u64::from(u32::MAX) } else { u64::MAX };
+        (self.result == self.a << count & width).then_some(self.shadow_a << count)
     }
 
     /// An operand and its shadow, and the other one, if that is passive and a mask of whole bytes.
@@ -114,6 +106,26 @@ mod tests {
     use super::*;
 
     const SHADOW: u64 = 0x4009_1234_5678_9abc;
+
+    #[test]
+    fn shifts_by_whole_bytes_move_them() {
+        let moved = |operation, a: u64, count: u64, result| {
+            let lane = Lane { a, b: in_both_halves(count), result, shadow_a: SHADOW, shadow_b: 0 };
+            lane.moved(operation)
+        };
+        let number = 0xc008_1234_5678_9abc;
+        for (operation, count, result, shadow) in [
+            (BitOperation::ShiftRight, 32, number >> 32, Some(SHADOW >> 32)),
+            (BitOperation::ShiftRight, 16, (number as i64 >> 16) as u64, Some(SHADOW >> 16)),
+            (BitOperation::ShiftRight, 12, number >> 12, None),
+            (BitOperation::Raise, 40, number << 40, Some(SHADOW << 40)),
+            // For exponents, in vectors.
+            (BitOperation::ShiftLeft, 48, number << 48, None),
+        ] {
+            assert_eq!(moved(operation, number, count, result), shadow, "{operation:?} {count}");
+        }
+        assert_eq!(moved(BitOperation::Raise, 0xff34, 24, 0x3400_0000), Some(SHADOW << 24));
+    }
 
     #[test]
     fn bytes_are_taken_out_of_numbers_that_are_not_truncated() {

@@ -62,8 +62,7 @@ fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, bool) {
 fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, bool)> {
     let dots = [lane.shadow_a, lane.shadow_b];
     let [shadow_a, shadow_b] = stand_ins(dots);
-    let shifts = matches!(operation, BitOperation::ShiftLeft | BitOperation::ShiftRight | BitOperation::Rotate);
-    if shifts && lane.b >> 32 != lane.b & u64::from(u32::MAX) {
+    if operation.is_shift() && lane.b >> 32 != lane.b & u64::from(u32::MAX) {
         // Each half has its own number of bits.
         return None;
     }
@@ -101,7 +100,7 @@ fn narrow(lane: &Lane, operation: BitOperation, suspended: bool) -> ([Option<u32
 
 /// Whether bits have gone from one half to the other, so that this is no operation on two numbers.
 fn is_wide_shift(lane: &Lane, operation: BitOperation) -> bool {
-    if !matches!(operation, BitOperation::ShiftLeft | BitOperation::ShiftRight | BitOperation::Rotate) {
+    if !operation.is_shift() {
         return false;
     }
     let low = |bits: u64| bits & u64::from(u32::MAX);
@@ -120,7 +119,7 @@ fn shifted(number: u64, width: u32, count: u64, operation: BitOperation) -> [u64
     let least = count.min(64) as u32;
     let (rotation, back) = (count as u32 % width, (width - count as u32 % width) % width);
     let results = match operation {
-        BitOperation::ShiftLeft => [number.checked_shl(least).unwrap_or(0); 2],
+        BitOperation::ShiftLeft | BitOperation::Raise => [number.checked_shl(least).unwrap_or(0); 2],
         BitOperation::ShiftRight => {
             let signed = (number << (64 - width)) as i64 >> (64 - width);
             [number.checked_shr(least).unwrap_or(0), (signed >> least.min(63)) as u64]

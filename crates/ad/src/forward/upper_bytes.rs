@@ -118,7 +118,7 @@ impl Part {
                     _ => return Outcome::Lost,
                 }
             }
-            BitOperation::ShiftLeft | BitOperation::Rotate => return Outcome::Lost,
+            BitOperation::ShiftLeft | BitOperation::Raise | BitOperation::Rotate => return Outcome::Lost,
             _ if result == operand.value => {}
             // The sign bit, for a comparison, or what is behind it; or the exponent with it.
             BitOperation::ShiftRight if self.is_shifted_out(shift) => return Outcome::Passive,

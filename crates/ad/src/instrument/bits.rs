@@ -173,9 +173,7 @@ impl Lanes {
     fn operation(self, trick: &Trick) -> BitOperation {
         match trick.operation {
             // Of a part of the lane.
-            BitOperation::ShiftLeft | BitOperation::ShiftRight | BitOperation::Rotate if self.shift.is_some() => {
-                BitOperation::Other
-            }
+            shift if shift.is_shift() && self.shift.is_some() => BitOperation::Other,
             operation => operation,
         }
     }

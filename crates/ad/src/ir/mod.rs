@@ -227,6 +227,8 @@ pub enum BitOperation {
     ShiftRight,
     /// Shift left by a number of bits.
     ShiftLeft,
+    /// The same in a general register, by as many bits as another one says: compilers bring bytes to their places in this way.
+    Raise,
     /// Rotation by a number of bits, which is below the width.
     Rotate,
     /// One of the operands, whichever comes first in some order of integers.
@@ -243,6 +245,13 @@ pub enum BitOperation {
     FromInteger,
     /// Any other operation on integers.
     Other,
+}
+
+impl BitOperation {
+    /// Whether the second operand is a number of bits by which the first one is shifted or rotated.
+    pub fn is_shift(self) -> bool {
+        matches!(self, BitOperation::ShiftRight | BitOperation::ShiftLeft | BitOperation::Raise | BitOperation::Rotate)
+    }
 }
 
 /// In which elements of its target an effect happens: those whose bit is set in a mask register of the processor.
