@@ -22,6 +22,27 @@ pub fn formulas() -> Vec<Formula> {
         )
         .with("static void *(*volatile COPY_EACH)(void *, const void *, size_t) = memcpy;"),
         formula(
+            "bytes_through_static_memory",
+            &[1.5, -0.75],
+            "return through_static(x[0], 0) * through_static(x[1], 0) * x[0];",
+            |x| vec![2.0 * x[0] * x[1], x[0] * x[0]],
+        )
+        .with(
+            "static volatile unsigned char STATIC_BYTES[16]; static __thread volatile unsigned char THREAD_BYTES[16];
+             static NOINLINE REAL through_static(REAL a, int i) {
+                volatile union { REAL r; unsigned char c[16]; } u; u.r = a;
+                #define THERE(k) STATIC_BYTES[k] = u.c[k]; THREAD_BYTES[k] = STATIC_BYTES[k];
+                #define BACK(k) u.c[k] = THREAD_BYTES[k];
+                THERE(0) THERE(1) THERE(2) THERE(3) BACK(0) BACK(1) BACK(2) BACK(3)
+                #if REAL_BYTES > 4
+                THERE(4) THERE(5) THERE(6) THERE(7) BACK(4) BACK(5) BACK(6) BACK(7)
+                #endif
+                #if REAL_BYTES > 8
+                THERE(8) THERE(9) BACK(8) BACK(9)
+                #endif
+                return u.r; }",
+        ),
+        formula(
             "memcpy_unaligned",
             &[1.5, -0.75],
             "char buffer[64]; REAL y[2]; int i, k; REAL s = 0; for (k = 1; k < 32; k += 5) { volatile char *p = buffer + k;

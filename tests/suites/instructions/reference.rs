@@ -516,12 +516,11 @@ pub fn shifts(mnemonic: Mnemonic) -> bool {
     ["shl", "sal", "shr", "sar", "shld", "shrd", "rol", "ror", "rcl", "rcr"].contains(&base_name(mnemonic).as_str())
 }
 
-/// Shifts and rotations of general registers and of the elements of vectors.
-pub fn shifts_or_rotates(instruction: &Instruction) -> bool {
-    let name = base_name(instruction.mnemonic());
-    ["sh", "sal", "sar", "rol", "ror", "psll", "psrl", "psra", "prol", "pror"]
-        .iter()
-        .any(|beginning| name.starts_with(beginning))
+/// Shifts that move whole bytes also if it is a register that says so: in vectors only to the right, since those to the left are for exponents.
+pub fn shifts_bytes(mnemonic: Mnemonic) -> bool {
+    let name = base_name(mnemonic);
+    let in_vectors = ["psrl", "psra"].iter().any(|beginning| name.starts_with(beginning));
+    in_vectors || ["shl", "sal", "shr", "sar", "shlx", "shrx", "sarx"].contains(&name.as_str())
 }
 
 /// The operand that says how far an instruction shifts, which bit it changes or how many it keeps, if that is no immediate.

@@ -343,9 +343,10 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the number `within` the destination may be shifted by whole bytes, as an operand in a register says: then they are moved, if they are not for an exponent.
+    /// Whether the number `within` the destination is shifted by whole bytes, as an operand in a register says: then they are moved.
     fn shifts_bytes(&self, before: &Machine, within: usize) -> bool {
-        let Some(count) = reference::count(self.instruction).filter(|_| reference::shifts_or_rotates(self.instruction))
+        let Some(count) =
+            reference::count(self.instruction).filter(|_| reference::shifts_bytes(self.instruction.mnemonic()))
         else {
             return false;
         };

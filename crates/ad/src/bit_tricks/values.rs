@@ -6,12 +6,13 @@ use super::{Layout, Operand, Outcome, by_value};
 
 /// `a` times 2 to the power of `exponent`, rounded down: a step function of the latter.
 pub(super) fn scaled(layout: &Layout, operation: BitOperation, a: Operand, exponent: u64) -> Outcome {
-    let (format, exponent) = match layout.mantissa_bits {
-        52 => (Format::Binary64, f64::from_bits(exponent)),
-        _ => (Format::Binary32, f64::from(f32::from_bits(exponent as u32))),
+    let (format, exponent) = if layout.is(Format::Binary64) {
+        (Format::Binary64, f64::from_bits(exponent))
+    } else {
+        (Format::Binary32, f64::from(f32::from_bits(exponent as u32)))
     };
     let exponent = exponent.floor();
-    if operation != BitOperation::Scale(format) {
+    if operation != BitOperation::Scale(format) || !layout.is(format) {
         Outcome::Lost
     } else if a.index == 0 {
         Outcome::Passive

@@ -7,7 +7,7 @@ use derivgrind_engine::translate::{Condition, Emitter};
 use iced_x86::{Code, Instruction};
 
 use super::bits::payload_for;
-use super::places::{Shadow, load, store};
+use super::places::{Shadow, load, reach_memory, store};
 use super::{Mode, Restoring};
 use crate::ir::{Place, Span};
 use crate::shadow;
@@ -51,6 +51,7 @@ pub(super) fn copy<M: Mode>(
     source: Place,
     restoring: Option<Restoring>,
 ) {
+    reach_memory(emitter, index);
     emitter.save_flags(index);
     let register = emitter.scratch(0);
     let from = Shadow::of(emitter, index, source).in_layer(emitter, 0);
