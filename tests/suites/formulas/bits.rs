@@ -64,6 +64,11 @@ pub fn formulas() -> Vec<Formula> {
             // -x1 * 3 x0 and x0^2, four times each
             vec![4.0 * (-3.0 * x[1] + 2.0 * x[0]), -12.0 * x[0]]
         }),
+        formula("minimum_of_narrowed_numbers", &[1.5, -0.75], "return (REAL)smaller(x[0], x[1]) * (REAL)smaller(x[1], -x[0]) * (REAL)smaller(x[1], 2 * x[0]);", |x| {
+            // -x0 * -x0 * -x1, by masks with clang
+            vec![-2.0 * x[0] * x[1], -x[0] * x[0]]
+        })
+        .with("static NOINLINE float smaller(REAL a, REAL b) { return fminf(-(float)a, (float)b); }"),
         formula("bytes_by_shifts_in_a_register", &[1.5, -0.75], "return bytes_moved(x[0], sizeof(BITS)) * bytes_moved(x[1], sizeof(BITS)) * x[0];", |x| vec![2.0 * x[0] * x[1], x[0] * x[0]])
         .with(
             "static NOINLINE REAL bytes_moved(REAL a, volatile unsigned n) {
