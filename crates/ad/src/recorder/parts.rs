@@ -51,7 +51,9 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
                     Found::Nothing => {}
                     Found::Broken => break,
                     Found::Spoiled(spoiled) => {
-                        shadow_address::write(start, &spoiled.to_le_bytes());
+                        // No other one: that may be another thread's.
+                        let changed = u64::from((word ^ spoiled).trailing_zeros() / 8);
+                        shadow_address::write(start.wrapping_add(changed), &[(spoiled >> (8 * changed)) as u8]);
                         break;
                     }
                 }
