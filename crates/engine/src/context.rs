@@ -76,6 +76,9 @@ pub struct Context {
     pub host_mxcsr: u32,
     /// Whether the upper half of a YMM register was not zero when cached code was left.
     pub upper_in_use: u8,
+    /// Whether it can be now: cached code sets this before the application's first instruction with YMM or ZMM registers, and clears it behind its
+    /// `vzeroupper`. (A whole word for `jrcxz`.)
+    pub upper_possible: u64,
     /// Whether `vector_state` holds everything and is to be loaded as a whole.
     pub complete_image: u8,
     /// Whether `vector_state` holds AVX-512 registers as well, because the application was seen to use them.

@@ -94,6 +94,8 @@ fn step(context: &mut Context, deliver_signals: bool) -> Step {
         lockstep::interrupted(context);
     }
     let mut code = cache::code_for(context);
+    // A complete image can hold anything. Behind a helper the block goes on with what it has noted itself.
+    context.upper_possible = u64::from(context.upper_in_use | context.complete_image);
     trace::block(context);
     let mut execution = lockstep::enter(context);
     loop {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use derivgrind_engine::translate::{Emitter, registers};
+use derivgrind_engine::translate::{Block, Emitter, registers};
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use crate::instrument::layers;
@@ -32,11 +32,15 @@ impl Bundle {
         Bundle { first: layer, count: 1 }
     }
 
-    /// Bundles of all directions for pieces of so many bytes: as large as the processor's registers allow.
-    pub fn all(bytes: u16) -> Vec<Bundle> {
-        let widest = if registers::has_avx512() {
+    /// Bundles of all directions for pieces of so many bytes: as large as the processor's registers allow, beside the block's own instructions.
+    pub fn all(block: &Block, bytes: u16) -> Vec<Bundle> {
+        let widest = if !registers::has_avx() {
+            0
+        } else if block.has_legacy_vectors() && !registers::mixes_with_wide_vectors() {
+            16
+        } else if registers::has_avx512() {
             64
-        } else if registers::has_avx() && is_x86_feature_detected!("avx2") {
+        } else if is_x86_feature_detected!("avx2") {
             32
         } else {
             0

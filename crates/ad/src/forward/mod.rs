@@ -141,7 +141,7 @@ impl Mode for DotValues {
                 Self::copy(emitter, index, target.advanced(offset), source.advanced(offset), half, registers)
             });
         }
-        for bundle in Bundle::all(bytes) {
+        for bundle in Bundle::all(emitter.block(), bytes) {
             Vector::new(emitter, registers, index, bundle, piece.0, piece.1).copy(target, source);
         }
         true

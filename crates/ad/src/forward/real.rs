@@ -121,7 +121,7 @@ impl Group {
         // Under a mask each direction has its own code: masks are expanded for one.
         let bundles = match self.mask {
             Some(_) => Bundle::singles(),
-            None => Bundle::all(self.width.bytes(self.format)),
+            None => Bundle::all(emitter.block(), self.width.bytes(self.format)),
         };
         for bundle in bundles {
             let mut vector = self.vector(emitter, registers, index, bundle);

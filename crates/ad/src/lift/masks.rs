@@ -127,7 +127,7 @@ impl Lifter<'_> {
 
     /// The elements of the destination that a mask selects.
     fn elements(&self, target: Span) -> Elements {
-        use Pattern::{Filled, Mixed, Narrowing};
+        use Pattern::{Filled, Lowest, Mixed, Narrowing};
         let code = self.instruction.code();
         if code.encoding() != EncodingKind::EVEX {
             return Elements { bytes: target.bytes, count: 1, mixed: false };
@@ -141,6 +141,7 @@ impl Lifter<'_> {
         let (bytes, count) = match pattern(self.instruction.mnemonic()) {
             Some(Narrowing(bytes)) => (bytes, lanes.min(target.bytes / bytes)),
             Some(Filled(bytes) | Mixed(bytes)) => (bytes, target.bytes / bytes),
+            Some(Lowest(bytes)) => (bytes, 1),
             None if lanes == 1 => (if element == 0 { target.bytes } else { element.min(target.bytes) }, 1),
             None => (target.bytes / lanes, lanes),
         };
@@ -157,22 +158,29 @@ enum Pattern {
     Narrowing(u16),
     /// One by one; the processor's manual counts the memory operand in smaller elements.
     Filled(u16),
+    /// Only the lowest one is computed; the manual counts the memory operand in elements of another size.
+    Lowest(u16),
     /// An element depends on several ones.
     Mixed(u16),
 }
 
 fn pattern(mnemonic: Mnemonic) -> Option<Pattern> {
     use Mnemonic::*;
-    use Pattern::{Filled, Mixed, Narrowing};
+    use Pattern::{Filled, Lowest, Mixed, Narrowing};
     Some(match mnemonic {
         Vcvtpd2dq | Vcvttpd2dq | Vcvtpd2udq | Vcvttpd2udq | Vcvtqq2ps | Vcvtuqq2ps | Vcvtpd2ps | Vpmovqd | Vpmovsqd
         | Vpmovusqd => Narrowing(4),
-        Vpmovqw | Vpmovsqw | Vpmovusqw | Vpmovdw | Vpmovsdw | Vpmovusdw | Vcvtps2ph | Vcvtneps2bf16 => Narrowing(2),
+        Vpmovqw | Vpmovsqw | Vpmovusqw | Vpmovdw | Vpmovsdw | Vpmovusdw | Vcvtps2ph | Vcvtps2phx | Vcvtpd2ph
+        | Vcvtdq2ph | Vcvtudq2ph | Vcvtqq2ph | Vcvtuqq2ph | Vcvtneps2bf16 => Narrowing(2),
         Vpmovqb | Vpmovsqb | Vpmovusqb | Vpmovdb | Vpmovsdb | Vpmovusdb | Vpmovwb | Vpmovswb | Vpmovuswb => {
             Narrowing(1)
         }
         Vpmuldq | Vpmuludq => Filled(8),
-        Vpdpbusd | Vpdpbusds | Vpdpwssd | Vpdpwssds | Vdpbf16ps => Filled(4),
+        Vpdpbusd | Vpdpbusds | Vpdpwssd | Vpdpwssds | Vdpbf16ps | Vfmulcph | Vfcmulcph | Vfmaddcph | Vfcmaddcph => {
+            Filled(4)
+        }
+        Vfmulcsh | Vfcmulcsh | Vfmaddcsh | Vfcmaddcsh => Lowest(4),
+        Vcvtss2sh | Vcvtsd2sh => Lowest(2),
         Vpmaddwd => Mixed(4),
         Vpackssdw | Vpackusdw | Vpmaddubsw | Vdbpsadbw | Vcvtne2ps2bf16 => Mixed(2),
         Vpacksswb | Vpackuswb | Vpmultishiftqb | Vgf2p8affineqb | Vgf2p8affineinvqb => Mixed(1),

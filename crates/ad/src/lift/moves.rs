@@ -26,6 +26,7 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Movd, Class::Move(4)), (Vmovd, Class::Move(4)), (Movq, Class::Move(8)), (Vmovq, Class::Move(8)),
     (Movq2dq, Class::Move(8)), (Movdq2q, Class::Move(8)),
     (Movss, Class::Rearrange(|lifter| scalar(lifter, 4))), (Vmovss, Class::Rearrange(|lifter| scalar(lifter, 4))),
+    (Vmovsh, Class::Rearrange(|lifter| scalar(lifter, 2))),
     (Movsd, Class::Rearrange(|lifter| scalar(lifter, 8))), (Vmovsd, Class::Rearrange(|lifter| scalar(lifter, 8))),
     (Movlps, Class::Rearrange(low_half)), (Vmovlps, Class::Rearrange(low_half)),
     (Movlpd, Class::Rearrange(low_half)), (Vmovlpd, Class::Rearrange(low_half)),

@@ -200,6 +200,14 @@ impl Block {
         })
     }
 
+    /// Whether an instruction uses XMM registers in an encoding from before AVX, which leaves their upper halves alone.
+    pub fn has_legacy_vectors(&self) -> bool {
+        self.instructions.iter().any(|instruction| {
+            instruction.encoding() == EncodingKind::Legacy
+                && (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_xmm())
+        })
+    }
+
     /// The bytes of instruction `index`, as they were when it was decoded.
     pub fn bytes(&self, index: usize) -> &[u8] {
         let instruction = &self.instructions[index];

@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::mem::offset_of;
 
-use iced_x86::{Instruction, MemoryOperand, Register};
+use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, Register};
 
 use super::assembler::{Assembler, Label};
 use super::block::Block;
@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) kept: Option<Kept>,
     /// See [`Emitter::set_pending`].
     pub(super) pending: PendingRange,
+    /// Whether `context.upper_possible` has been set in this block.
+    pub(super) upper_noted: bool,
 }
 
 /// An instruction has overwritten a register that its own address needs.
@@ -288,9 +290,7 @@ impl<'a> Emitter<'a> {
 
     /// Gives back what [`Emitter::borrow_vectors`] has borrowed.
     pub fn return_vectors(&mut self) {
-        for (k, vector) in self.vectors_in_use() {
-            trampolines::load_vector(&mut self.asm, vector, vector_slot(k));
-        }
+        self.load_vectors();
         self.state.vectors = 0;
         self.note_state();
     }
@@ -317,9 +317,37 @@ impl<'a> Emitter<'a> {
                 self.asm.load(register, spill_slot(register));
             }
         }
-        for (k, vector) in self.vectors_in_use() {
-            trampolines::load_vector(&mut self.asm, vector, vector_slot(k));
+        self.load_vectors();
+    }
+
+    /// Loads the application's values of the scratch vector registers in use.
+    ///
+    /// Upper halves are loaded only if they can be other than zero, and else brought into the state of `vzeroupper`, which a load would end: while one register is
+    /// not in this state, each legacy SSE instruction behind a VEX one costs more than a hundred cycles on many processors (Intel optimization manual, "Mixing SSE and
+    /// AVX code").
+    fn load_vectors(&mut self) {
+        let vectors = self.vectors_in_use();
+        let load = |asm: &mut Assembler, width| {
+            for &(k, vector) in &vectors {
+                trampolines::load_vector(asm, vector, vector_slot(k), width);
+            }
+        };
+        let width = trampolines::vector_width();
+        if vectors.is_empty() || width == VectorWidth::Xmm || self.state.upper_noted {
+            load(&mut self.asm, width);
+            return;
         }
+        let asm = &mut self.asm;
+        asm.store(aside(), Register::RCX);
+        asm.load(Register::RCX, context_memory(offset_of!(Context, upper_possible)));
+        let zero = asm.short_branch(&[0xe3]); // jrcxz
+        load(asm, width);
+        let loaded = asm.short_branch(&[0xeb]); // jmp
+        asm.bind_short(zero);
+        asm.push(&Instruction::with(Code::VEX_Vzeroupper));
+        load(asm, VectorWidth::Xmm);
+        asm.bind_short(loaded);
+        asm.load(Register::RCX, aside());
     }
 
     /// Gives all scratch registers back, at the end of the block.
@@ -358,6 +386,15 @@ impl<'a> Emitter<'a> {
             self.copied = false;
             self.note_state();
         }
+        if !self.state.upper_noted && registers::reaches_upper_halves(&self.block.instructions()[index]) {
+            self.note_upper(true);
+        }
+    }
+
+    /// Notes whether the application's upper halves of vector registers can be other than zero from here on.
+    fn note_upper(&mut self, possible: bool) {
+        self.asm.store_constant(context_memory(offset_of!(Context, upper_possible)), i32::from(possible));
+        self.state.upper_noted = possible;
     }
 
     /// Emits application instruction `index` itself.
@@ -370,6 +407,9 @@ impl<'a> Emitter<'a> {
         if !position_dependent {
             // The very same bytes: no encoder can choose another form of the instruction.
             self.asm.bytes(self.block.bytes(index));
+            if matches!(instruction.mnemonic(), Mnemonic::Vzeroupper | Mnemonic::Vzeroall) {
+                self.note_upper(false);
+            }
             self.end_instruction();
             self.copied = true;
             return;

@@ -1,8 +1,10 @@
 //! Which general and vector registers occur in code.
 
+use std::arch::x86_64::__cpuid;
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
-use iced_x86::{Instruction, InstructionInfoFactory, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, Register};
 
 use super::block::Scratch;
 
@@ -75,6 +77,29 @@ pub fn has_avx() -> bool {
 /// Whether the application uses AVX-512: then vector registers have 64 bytes, and there are 32 of them.
 pub fn has_avx512() -> bool {
     super::trampolines::vector_width() == super::trampolines::VectorWidth::Zmm
+}
+
+/// Whether an instruction can leave something in the upper halves of the first 16 vector registers.
+pub(super) fn reaches_upper_halves(instruction: &Instruction) -> bool {
+    let wide = |register: Register| register.is_ymm() || register.is_zmm();
+    let restores = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Xrstor | Mnemonic::Xrstor64 | Mnemonic::Xrstors | Mnemonic::Xrstors64
+    );
+    restores || (0..instruction.op_count()).any(|operand| wide(instruction.op_register(operand)))
+}
+
+/// Whether legacy SSE instructions are as fast as ever while the upper half of a YMM register is in use. On AMD's processors they are (AMD, Software optimization guides:
+/// "mixing AVX and SSE"); on others each change between them and VEX instructions can take more than a hundred cycles.
+pub fn mixes_with_wide_vectors() -> bool {
+    static CHEAP: OnceLock<bool> = OnceLock::new();
+    *CHEAP.get_or_init(|| {
+        // SAFETY: cpuid is available on every amd64 processor.
+        #[allow(unused_unsafe)]
+        let leaf = unsafe { __cpuid(0) };
+        let vendor = [leaf.ebx, leaf.edx, leaf.ecx].map(u32::to_le_bytes).concat();
+        matches!(&vendor[..], b"AuthenticAMD" | b"HygonGenuine")
+    })
 }
 
 /// Hardware number of the general register that `register` is a part of.

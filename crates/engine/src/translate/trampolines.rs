@@ -10,7 +10,7 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use super::assembler::{Assembler, Condition, Label};
 use super::control_flow::emit_search;
 use super::operand::context_memory;
-use super::registers::{general, xmm, ymm};
+use super::registers::{general, xmm, ymm, zmm};
 use super::vector_state;
 use crate::cache;
 use crate::context::Context;
@@ -129,26 +129,24 @@ pub(crate) fn save_everything() {
 
 /// Stores a whole vector register.
 pub(super) fn store_vector(asm: &mut Assembler, memory: MemoryOperand, number: u8) {
-    let (code, register) = vector_move(number, true);
+    let number = usize::from(number);
+    let (code, register) = match vector_width() {
+        VectorWidth::Xmm => (Code::Movups_xmmm128_xmm, xmm(number)),
+        VectorWidth::Ymm => (Code::VEX_Vmovups_ymmm256_ymm, ymm(number)),
+        VectorWidth::Zmm => (Code::EVEX_Vmovups_zmmm512_k1z_zmm, zmm(number)),
+    };
     asm.push(&Instruction::with2(code, memory, register).expect("move takes memory and register"));
 }
 
-/// Loads a whole vector register.
-pub(super) fn load_vector(asm: &mut Assembler, number: u8, memory: MemoryOperand) {
-    let (code, register) = vector_move(number, false);
-    asm.push2m(code, register, memory);
-}
-
-fn vector_move(number: u8, store: bool) -> (Code, Register) {
+/// Loads so much of a vector register. Its upper halves stay as they are if they are not loaded.
+pub(super) fn load_vector(asm: &mut Assembler, number: u8, memory: MemoryOperand, width: VectorWidth) {
     let number = usize::from(number);
-    match (vector_width(), store) {
-        (VectorWidth::Xmm, true) => (Code::Movups_xmmm128_xmm, xmm(number)),
-        (VectorWidth::Xmm, false) => (Code::Movups_xmm_xmmm128, xmm(number)),
-        (VectorWidth::Ymm, true) => (Code::VEX_Vmovups_ymmm256_ymm, ymm(number)),
-        (VectorWidth::Ymm, false) => (Code::VEX_Vmovups_ymm_ymmm256, ymm(number)),
-        (VectorWidth::Zmm, true) => (Code::EVEX_Vmovups_zmmm512_k1z_zmm, Register::ZMM0 + number as u32),
-        (VectorWidth::Zmm, false) => (Code::EVEX_Vmovups_zmm_k1z_zmmm512, Register::ZMM0 + number as u32),
-    }
+    let (code, register) = match width {
+        VectorWidth::Xmm => (Code::Movups_xmm_xmmm128, xmm(number)),
+        VectorWidth::Ymm => (Code::VEX_Vmovups_ymm_ymmm256, ymm(number)),
+        VectorWidth::Zmm => (Code::EVEX_Vmovups_zmm_k1z_zmmm512, zmm(number)),
+    };
+    asm.push2m(code, register, memory);
 }
 
 /// Makes the trampolines at `base` and returns their machine code.
