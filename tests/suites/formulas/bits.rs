@@ -69,6 +69,30 @@ pub fn formulas() -> Vec<Formula> {
             vec![-2.0 * x[0] * x[1], -x[0] * x[0]]
         })
         .with("static NOINLINE float smaller(REAL a, REAL b) { return fminf(-(float)a, (float)b); }"),
+        formula("select_by_exclusive_or", &[1.5, -0.75], "return chosen(x[0], x[1], 1) * chosen(x[1], x[0], 0) * chosen(3, x[1], 0) * chosen(x[1], 3, 1);", |x| vec![2.0 * x[0] * x[1] * x[1], 2.0 * x[0] * x[0] * x[1]])
+        .with(
+            "static NOINLINE REAL chosen(REAL a, REAL b, int first) { union { REAL r; BITS b; } u, v; BITS m = -(BITS)first; u.r = a; v.r = b;
+                u.b = v.b ^ ((u.b ^ v.b) & m); return u.r; }",
+        )
+        .not_extended(),
+        formula("select_by_exclusive_or_in_array", &[1.5, -0.75], "REAL t[24], s[24], y = 0; int i; for (i = 0; i < 24; i++) { t[i] = x[i & 1] + i; s[i] = x[1] * (i - 5); }
+            choose_larger(t, s, 24); for (i = 0; i < 24; i++) y += t[i] * (i + 1); return y;", |x| {
+            let mut gradient = vec![0.0; 2];
+            for i in 0..24 {
+                let [first, second] = [x[i & 1] + i as f64, x[1] * (i as f64 - 5.0)];
+                if first > second {
+                    gradient[i & 1] += (i + 1) as f64;
+                } else {
+                    gradient[1] += (i + 1) as f64 * (i as f64 - 5.0);
+                }
+            }
+            gradient
+        })
+        .with("static NOINLINE void choose_larger(REAL *t, const REAL *s, int n) { int i; for (i = 0; i < n; i++) { BITS a, b; memcpy(&a, &t[i], sizeof a); memcpy(&b, &s[i], sizeof b); b ^= (a ^ b) & -(BITS)(t[i] > s[i]); memcpy(&t[i], &b, sizeof b); } }")
+        .not_extended(),
+        formula("swapped_by_exclusive_or", &[1.5, -0.75], "REAL a = x[0], b = 3 * x[1]; swap_bits(&a, &b); return a * a * b;", |x| vec![9.0 * x[1] * x[1], 18.0 * x[0] * x[1]])
+        .with("static NOINLINE void swap_bits(REAL *p, REAL *q) { union { REAL r; BITS b; } u, v; u.r = *p; v.r = *q; u.b ^= v.b; v.b ^= u.b; u.b ^= v.b; *p = u.r; *q = v.r; }")
+        .not_extended(),
         formula("bytes_by_shifts_in_a_register", &[1.5, -0.75], "return bytes_moved(x[0], sizeof(BITS)) * bytes_moved(x[1], sizeof(BITS)) * x[0];", |x| vec![2.0 * x[0] * x[1], x[0] * x[0]])
         .with(
             "static NOINLINE REAL bytes_moved(REAL a, volatile unsigned n) {

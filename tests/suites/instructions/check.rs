@@ -103,9 +103,10 @@ impl Checker<'_> {
                         self.derivative(*format, terms, *in_range, shadow)
                     }
                 }
-                Expected::Lost(format) => {
+                Expected::Lost(format, may_stay) => {
                     let shadow = if *format == Format::Single { next() } else { next() | next() << 32 };
-                    self.lost(shadow)
+                    let stays = may_stay.is_some_and(|mark| u64::from_le_bytes(self.mark(mark)) == shadow);
+                    if stays { None } else { self.lost(shadow) }
                 }
                 Expected::Anything(format) => {
                     (0..format.bytes()).step_by(4).for_each(|_| _ = next());

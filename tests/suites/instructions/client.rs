@@ -63,7 +63,9 @@ pub fn reads(expected: &[(usize, Expected)]) -> impl Iterator<Item = usize> {
     expected.iter().flat_map(|(at, expected)| {
         let bytes = match expected {
             Expected::Bytes(_) => 4,
-            Expected::Derivative { format, .. } | Expected::Lost(format) | Expected::Anything(format) => format.bytes(),
+            Expected::Derivative { format, .. } | Expected::Lost(format, _) | Expected::Anything(format) => {
+                format.bytes()
+            }
         };
         (*at..at + bytes).step_by(4)
     })

@@ -311,6 +311,12 @@ pub fn extends_signs(instruction: &Instruction) -> bool {
         || ["movsx", "movsxd", "cbw", "cwde", "cdqe", "cwd", "cdq", "cqo"].contains(&name.as_str())
 }
 
+/// Whether this is the first step of `b ^ ((a ^ b) & mask)`: an exclusive or of two numbers. The difference keeps the shadow of an active number beside a passive one.
+pub fn may_begin_selection(instruction: &Instruction) -> bool {
+    ["xor", "pxor", "pxord", "pxorq", "xorps", "xorpd"].contains(&base_name(instruction.mnemonic()).as_str())
+        && constant(instruction).is_none()
+}
+
 /// Operations on integers or bits of this many bytes, in which real operations may hide; `None` for other instructions.
 pub fn bit_operation(instruction: &Instruction) -> Option<&'static [usize]> {
     if matches!(instruction.mnemonic(), Mnemonic::Btc | Mnemonic::Btr | Mnemonic::Bts) && count(instruction).is_some() {

@@ -79,7 +79,7 @@ impl Writer<'_> {
     pub fn loses(&self, before: &Machine, marks: &Marks, expected: &Expectations) -> Option<bool> {
         if reference::bit_operation(self.instruction).is_some() && self.computes {
             let any = |wanted: fn(&Expected) -> bool| expected.iter().any(|(_, expected)| wanted(expected));
-            let is_sure = any(|expected| matches!(expected, Expected::Lost(_)));
+            let is_sure = any(|expected| matches!(expected, Expected::Lost(..)));
             return is_sure.then_some(true);
         }
         // `xadd` of a register with itself: the sum takes the place of the old value. x87 loses what is no index of a number. What is kept
@@ -334,10 +334,18 @@ impl Writer<'_> {
                 .chain(reference::constant(self.instruction))
                 .chain(self.low_ones(runs.0))
                 .any(|mask| is_byte_mask(mask, format));
-        if ambiguous || takes_bytes || self.shifts_bytes(runs.0, within) || has(Slope::Unknown) {
+        // A zero is what a mask has left.
+        let is_nothing = result & !format.sign() == 0 && has(Slope::Neither);
+        if ambiguous || is_nothing || takes_bytes || self.shifts_bytes(runs.0, within) || has(Slope::Unknown) {
             Expected::Anything(format)
         } else if has(Slope::Neither) || terms.len() > 1 {
-            Expected::Lost(format)
+            let depends: Vec<u16> =
+                slopes.iter().filter(|(_, slope)| *slope != Slope::Constant).map(|(mark, _)| *mark).collect();
+            let may_stay = match depends[..] {
+                [mark] if reference::may_begin_selection(self.instruction) => Some(mark),
+                _ => None,
+            };
+            Expected::Lost(format, may_stay)
         } else {
             Expected::Derivative { format, terms, in_range: true, two_readings }
         }
@@ -484,7 +492,7 @@ impl Writer<'_> {
         let covered: Vec<Range<usize>> = expected
             .iter()
             .map(|(at, expected)| match expected {
-                Expected::Derivative { format, .. } | Expected::Lost(format) | Expected::Anything(format) => {
+                Expected::Derivative { format, .. } | Expected::Lost(format, _) | Expected::Anything(format) => {
                     *at..at + format.bytes()
                 }
                 Expected::Bytes(_) => *at..at + 4,

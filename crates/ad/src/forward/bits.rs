@@ -7,7 +7,7 @@
 //! zeros and whose lower half is changed (a truncation): it keeps its dot value, and no loss is counted.
 
 use crate::bit_tricks::{Lane, Outcome};
-use crate::instrument::{Thread, lost_at};
+use crate::instrument::Thread;
 use crate::ir::BitOperation;
 
 use super::{rounding, upper_bytes};
@@ -17,31 +17,31 @@ const FIRST: u64 = 1;
 /// Stand-in for an index: the second operand.
 const SECOND: u64 = 2;
 
-/// The dot value of the result, in the same eight bytes.
-pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
+/// The dot value of the result, in the same eight bytes, with zeros where derivative information is lost, and these bits.
+pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
     if let Some(shadow) = lane.moved(operation).or_else(|| lane.taken_apart(operation)) {
-        return shadow;
+        return (shadow, 0);
     }
     let suspended = thread.fields().disabled != 0;
     // Bits of a number as an integer: nothing of the result is a real operation.
     let nothing = (operation == BitOperation::FromInteger).then_some((0, true));
     let short = nothing.or_else(|| upper_bytes::of_short_parts(lane, operation, suspended));
-    let (dot, lost) = short.unwrap_or_else(|| match read(lane, operation, suspended) {
-        lost @ (_, true) => upper_bytes::of_uncertain_parts(lane, operation, suspended).unwrap_or(lost),
-        dot => dot,
+    let of_whole = |(dot, lost): (u64, bool)| (dot, if lost { u64::MAX } else { 0 });
+    let (dot, lost) = short.map(of_whole).unwrap_or_else(|| match read(lane, operation, suspended) {
+        (dot, 0) => (dot, 0),
+        lost => upper_bytes::of_uncertain_parts(lane, operation, suspended).map_or(lost, of_whole),
     });
-    if lost {
+    if lost != 0 {
         let operands = [(lane.shadow_a, lane.a), (lane.shadow_b, lane.b)];
         if operands.into_iter().all(|(dots, values)| rounding::is_only_sums(dots, values)) {
-            return 0;
+            return (0, 0);
         }
-        lost_at(thread.context().rip);
     }
-    dot
+    (dot, lost)
 }
 
-/// The dot value, and whether derivative information is lost.
-fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, bool) {
+/// The dot value, and where derivative information is lost.
+fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, u64) {
     let wide = wide(lane, operation, suspended);
     let (narrow, chosen) = narrow(lane, operation, suspended);
     let has_upper = (lane.shadow_a | lane.shadow_b) >> 32 != 0;
@@ -49,11 +49,11 @@ fn read(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, bool) {
         // Halves that were chosen as they are, perhaps from different operands, can look like a power of two times one whole operand. The reverse
         // does not happen: a factor changes the upper half.
         (Some((dot, scaled)), [low, high]) if (has_upper || low.is_none() || high.is_none()) && !(scaled && chosen) => {
-            (dot, false)
+            (dot, 0)
         }
-        (_, [low, high]) => {
-            let dot = u64::from(low.unwrap_or(0)) | u64::from(high.unwrap_or(0)) << 32;
-            (dot, low.is_none() || high.is_none())
+        (_, halves) => {
+            let both = |of: fn(Option<u32>) -> u32| u64::from(of(halves[0])) | u64::from(of(halves[1])) << 32;
+            (both(|dot| dot.unwrap_or(0)), both(|dot| if dot.is_none() { u32::MAX } else { 0 }))
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
         u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
     }
 
-    fn of_doubles(operation: BitOperation, value: f64, other: u64, result: u64, dot: f64) -> (u64, bool) {
+    fn of_doubles(operation: BitOperation, value: f64, other: u64, result: u64, dot: f64) -> (u64, u64) {
         let lane = Lane { a: value.to_bits(), b: other, result, shadow_a: dot.to_bits(), shadow_b: 0 };
         read(&lane, operation, false)
     }
@@ -166,9 +166,9 @@ mod tests {
         for dot in [1.0, -0.3, 1e-300, 3.0e10] {
             for value in [2.5, -2.5, 0.1] {
                 let negated = of_doubles(Xor, value, SIGN, (-value).to_bits(), dot);
-                assert_eq!(negated, ((-dot).to_bits(), false));
+                assert_eq!(negated, ((-dot).to_bits(), 0));
                 let absolute = of_doubles(And, value, !SIGN, value.abs().to_bits(), dot);
-                assert_eq!(absolute, ((dot * value.signum()).to_bits(), false));
+                assert_eq!(absolute, ((dot * value.signum()).to_bits(), 0));
             }
         }
     }
@@ -184,7 +184,7 @@ mod tests {
             shadow_b: pair(1.0, 0.5),
         };
         assert!(matches!(Lane { shadow_a: 0, shadow_b: SECOND, ..lane }.wide(Other), Outcome::Scaled { .. }));
-        assert_eq!(read(&lane, Other, false), (pair(1.0, 3.0), false));
+        assert_eq!(read(&lane, Other, false), (pair(1.0, 3.0), 0));
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
             let (value, summand) = (1.1f64, (power as u64) << 52);
             let result = value.to_bits().wrapping_add(summand);
             let (dot, lost) = of_doubles(Other, value, summand, result, 0.7);
-            assert_eq!((f64::from_bits(dot), lost), (0.7 * 2f64.powi(power as i32), false), "{power}");
+            assert_eq!((f64::from_bits(dot), lost), (0.7 * 2f64.powi(power as i32), 0), "{power}");
         }
     }
 
@@ -202,20 +202,20 @@ mod tests {
         let signs = 1 << 31 | SIGN;
         let value = pair(1.5, -2.25);
         let lane = Lane { a: value, b: signs, result: value ^ signs, shadow_a: pair(0.3, 7.0), shadow_b: 0 };
-        assert_eq!(read(&lane, Xor, false), (pair(-0.3, -7.0), false));
+        assert_eq!(read(&lane, Xor, false), (pair(-0.3, -7.0), 0));
         let mask = 0xffff_ffff_0000_0000;
         let lane = Lane { b: mask, result: value & mask, ..lane };
-        assert_eq!(read(&lane, And, false), (pair(0.0, 7.0), false));
+        assert_eq!(read(&lane, And, false), (pair(0.0, 7.0), 0));
         // The conjugate of a complex number with passive imaginary part.
         let lane = Lane { b: SIGN, result: value ^ SIGN, shadow_a: pair(0.3, 0.0), ..lane };
-        assert_eq!(read(&lane, Xor, false), (pair(0.3, 0.0), false));
+        assert_eq!(read(&lane, Xor, false), (pair(0.3, 0.0), 0));
     }
 
     #[test]
     fn a_blend_takes_the_dot_value_of_the_operand_that_it_takes() {
         let (a, b) = (1.7f64.to_bits(), 0);
         let lane = Lane { a, b, result: a, shadow_a: 4.0f64.to_bits(), shadow_b: 5.0f64.to_bits() };
-        assert_eq!(read(&lane, Or, false), (4.0f64.to_bits(), false));
+        assert_eq!(read(&lane, Or, false), (4.0f64.to_bits(), 0));
     }
 
     #[test]
@@ -235,16 +235,16 @@ mod tests {
         {
             let count = in_both_halves(count);
             let lane = Lane { a: value, b: count, result, shadow_a: 1f64.to_bits(), shadow_b: 0 };
-            assert_eq!(read(&lane, operation, false), (0, true), "{operation:?} {count:#x}");
+            assert_eq!(read(&lane, operation, false), (0, u64::MAX), "{operation:?} {count:#x}");
         }
         let lane = Lane { a: pair(1.5, 2.5), b: in_both_halves(23), shadow_a: pair(0.5, 0.25), ..Lane::default() };
         let exponents = pair(1.5, 2.5) >> 23 & (0x1ff << 32 | 0x1ff);
-        assert_eq!(read(&Lane { result: exponents, ..lane }, ShiftRight, false), (0, false));
+        assert_eq!(read(&Lane { result: exponents, ..lane }, ShiftRight, false), (0, 0));
     }
 
     #[test]
     fn other_operations_are_lost() {
         let (dot, lost) = of_doubles(Other, 2.5, 3, 2.5f64.to_bits() + 3, 0.7);
-        assert!(lost, "{dot:#x}");
+        assert!(lost != 0, "{dot:#x}");
     }
 }

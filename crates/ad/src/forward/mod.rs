@@ -171,7 +171,7 @@ impl Mode for DotValues {
         Some(Box::new(move |emitter| held::load(emitter, &held)))
     }
 
-    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
+    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
         bits::dot(thread, lane, operation)
     }
 

@@ -28,6 +28,7 @@ use super::bits::{
 };
 use super::layout::{Fields, WORDS, field, layers};
 use super::places::{Shadow, pieces, store};
+use super::selections::{Circumstances, trick};
 use super::stripes::{self, Stripes};
 use super::{ACTIVE, Mode, PASSIVE, Thread, lost_at};
 
@@ -315,7 +316,9 @@ fn before_update<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
                 let result = result_of(mnemonic, a, b, carry, memory.bytes);
                 let lane = Lane { a, b, result, shadow_a: old[0], shadow_b: operand[0] };
                 let passive = lane.shadow_a | lane.shadow_b == 0;
-                one_word(if passive { 0 } else { M::trick(&mut thread, &lane, operation) })
+                let with_constant = matches!(other, Some(BitOperand::Immediate(_)));
+                let circumstances = Circumstances { layer, with_constant };
+                one_word(if passive { 0 } else { trick::<M>(&mut thread, circumstances, &lane, operation) })
             }
         };
         thread.fields().bit_shadows[layer] = [old, new, [0; WORDS]];

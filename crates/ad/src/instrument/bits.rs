@@ -12,6 +12,7 @@ use crate::shadow;
 use super::active::any_active;
 use super::layout::{WORDS, layers};
 use super::places::clear;
+use super::selections::Circumstances;
 use super::{Mode, Restoring, Thread, masked, shadow_address, ternary};
 
 /// An operation that may be a real one in disguise.
@@ -216,6 +217,8 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     let elements = if site.what.mask.is_some() { thread.fields().elements } else { [u64::MAX; WORDS] };
     for layer in layers() {
         let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows[layer]);
+        let with_constant = site.what.operands().into_iter().flatten().any(|operand| span_of(operand).is_none());
+        let circumstances = Circumstances { layer, with_constant };
         let mut new = match site.what.mask {
             Some(mask) if !mask.zeroing => read_shadow(&thread, layer, target, address),
             _ => [0; WORDS],
@@ -225,7 +228,7 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
             new[word] &= !selected;
             if shadows != [0; 3] {
                 let lane = ternary::Lane { values: values.map(|value| value[word]), shadows, result: results[word] };
-                new[word] |= lane.outcome::<M>(&mut thread, operation) & selected;
+                new[word] |= lane.outcome::<M>(&mut thread, circumstances, operation) & selected;
             }
         }
         write_shadow(&mut thread, layer, target, address, &new);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use derivgrind_engine::memory::{self, user};
@@ -48,10 +48,16 @@ pub(super) struct Loss {
     pub count: u64,
 }
 
+impl Loss {
+    fn is_outside(&self) -> bool {
+        !self.origin.as_ref().is_some_and(Origin::is_c_library)
+    }
+}
+
 /// By address. What an address stands for is found out at its first loss: later the library may be unloaded.
 static LOST: LazyLock<Mutex<HashMap<u64, Loss>>> = LazyLock::new(Mutex::default);
-/// Whether there is or has been a loss outside the C library.
-static ANY: AtomicBool = AtomicBool::new(false);
+/// How many losses there have been outside the C library, also those that have been taken.
+static OUTSIDE: AtomicU64 = AtomicU64::new(0);
 /// Operands that were put together from parts of numbers; found where nobody knows the instruction any more.
 static IN_PIECES: AtomicU64 = AtomicU64::new(0);
 /// Bytes with active values that system calls have taken out of the program.
@@ -64,6 +70,15 @@ fn lost() -> MutexGuard<'static, HashMap<u64, Loss>> {
 /// Counts a loss of activity at an instruction.
 pub(crate) fn lost_at(address: u64) {
     count(address, instruction_at);
+}
+
+/// Takes back a loss that [`lost_at`] has counted: nothing has been lost after all.
+pub(super) fn not_lost_at(address: u64) {
+    // A note may have been printed meanwhile, at the end of a recording.
+    if let Some(loss) = lost().get_mut(&address).filter(|loss| loss.count != 0) {
+        loss.count -= 1;
+        OUTSIDE.fetch_sub(u64::from(loss.is_outside()), Ordering::Relaxed);
+    }
 }
 
 /// Counts a loss of activity because a call of the math function at `address` did not return.
@@ -79,19 +94,19 @@ pub(crate) fn lost_in_compression(address: u64) {
 /// Counts operands that were put together from parts of numbers.
 pub(crate) fn lost_in_pieces(operands: u64) {
     IN_PIECES.fetch_add(operands, Ordering::Relaxed);
-    ANY.fetch_or(operands != 0, Ordering::Relaxed);
+    OUTSIDE.fetch_add(operands, Ordering::Relaxed);
 }
 
 fn count(address: u64, describe: fn(u64) -> String) {
     let mut lost = lost();
-    let loss = lost.entry(address).or_insert_with(|| {
-        let origin = Origin::of(address);
-        if !origin.as_ref().is_some_and(Origin::is_c_library) {
-            ANY.store(true, Ordering::Relaxed);
-        }
-        Loss { address, origin, operation: describe(address), count: 0 }
+    let loss = lost.entry(address).or_insert_with(|| Loss {
+        address,
+        origin: Origin::of(address),
+        operation: describe(address),
+        count: 0,
     });
     loss.count += 1;
+    OUTSIDE.fetch_add(u64::from(loss.is_outside()), Ordering::Relaxed);
 }
 
 /// The instruction at an address as text.
@@ -118,13 +133,12 @@ pub(super) fn left(bytes: u64) {
 
 /// Whether activity has been lost outside the C library since the start of the process.
 pub(super) fn any() -> bool {
-    ANY.load(Ordering::Relaxed)
+    OUTSIDE.load(Ordering::Relaxed) != 0
 }
 
 /// How many losses outside the C library have been counted and not taken.
 pub(crate) fn lost_count() -> u64 {
-    let outside = |loss: &&Loss| !loss.origin.as_ref().is_some_and(Origin::is_c_library);
-    lost().values().filter(outside).map(|loss| loss.count).sum()
+    lost().values().filter(|loss| loss.is_outside()).map(|loss| loss.count).sum()
 }
 
 /// What has been counted since the last time.
@@ -141,7 +155,7 @@ pub(super) struct Counted {
 /// What has been counted since the last time.
 pub(super) fn take() -> Counted {
     Counted {
-        losses: lost().drain().map(|(_, loss)| loss).collect(),
+        losses: lost().drain().map(|(_, loss)| loss).filter(|loss| loss.count != 0).collect(),
         in_pieces: IN_PIECES.swap(0, Ordering::Relaxed),
         left: LEFT.swap(0, Ordering::Relaxed),
     }
@@ -155,7 +169,7 @@ pub(super) fn lock() -> impl Sized + 'static {
 /// In the child after `fork`: what its parent has counted is the parent's.
 pub(super) fn forget() {
     take();
-    ANY.store(false, Ordering::Relaxed);
+    OUTSIDE.store(0, Ordering::Relaxed);
 }
 
 /// The name of a file without its directories.

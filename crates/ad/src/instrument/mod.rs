@@ -18,6 +18,7 @@ mod passive;
 mod places;
 mod replay;
 pub(crate) mod requests;
+mod selections;
 mod strings;
 mod stripes;
 pub(crate) mod summary;
@@ -127,8 +128,8 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
         false
     }
 
-    /// The shadow of a bit trick's result. The instruction has been executed.
-    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64;
+    /// The shadow of a bit trick's result, with zeros where derivative information is lost, and these bits. The instruction has been executed.
+    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64);
 
     /// Gives the target of an x87 operation its shadow.
     fn x87(thread: &mut Thread<'_>, call: &X87Call);

@@ -3,6 +3,7 @@
 use crate::bit_tricks;
 use crate::ir::BitOperation;
 
+use super::selections::{Circumstances, trick};
 use super::{Mode, Thread};
 
 /// Eight bytes of an operation with up to three operands.
@@ -15,9 +16,14 @@ pub(super) struct Lane {
 
 impl Lane {
     /// The shadow of the result.
-    pub(super) fn outcome<M: Mode>(&self, thread: &mut Thread<'_>, operation: BitOperation) -> u64 {
+    pub(super) fn outcome<M: Mode>(
+        &self,
+        thread: &mut Thread<'_>,
+        circumstances: Circumstances,
+        operation: BitOperation,
+    ) -> u64 {
         if !matches!(operation, BitOperation::Ternary(_)) || !M::are_two_numbers(&self.shadows) {
-            return self.resolve::<M>(thread, operation, WIDE_MANTISSA);
+            return self.resolve::<M>(thread, circumstances, operation, WIDE_MANTISSA);
         }
         // Of three operands one number may depend on these, the other one on those.
         let half = |thread: &mut Thread<'_>, bits: u64| {
@@ -26,20 +32,29 @@ impl Lane {
                 shadows: self.shadows.map(|shadow| shadow & bits),
                 result: self.result & bits,
             };
-            number.resolve::<M>(thread, operation, NARROW_MANTISSAS & bits) & bits
+            number.resolve::<M>(thread, circumstances, operation, NARROW_MANTISSAS & bits) & bits
         };
         half(thread, LOW) | half(thread, !LOW)
     }
 
     /// The same with the mantissas of the format in question.
-    fn resolve<M: Mode>(&self, thread: &mut Thread<'_>, operation: BitOperation, mantissas: u64) -> u64 {
+    fn resolve<M: Mode>(
+        &self,
+        thread: &mut Thread<'_>,
+        circumstances: Circumstances,
+        operation: BitOperation,
+        mantissas: u64,
+    ) -> u64 {
+        // The steps of a function of three operands have masks that nobody sees.
+        let with_constant = circumstances.with_constant || matches!(operation, BitOperation::Ternary(_));
+        let circumstances = Circumstances { with_constant, ..circumstances };
         self.steps(operation, mantissas)
             .into_iter()
             .flatten()
             .fold(None, |shadow: Option<u64>, (step, operation)| {
                 let step = bit_tricks::Lane { shadow_a: shadow.unwrap_or(step.shadow_a), ..step };
                 let nothing = step.shadow_a | step.shadow_b == 0;
-                Some(if nothing { 0 } else { M::trick(thread, &step, operation) })
+                Some(if nothing { 0 } else { trick::<M>(thread, circumstances, &step, operation) })
             })
             .unwrap_or(0)
     }

@@ -24,7 +24,7 @@ use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome, index_and_factor};
-use crate::instrument::{Instrument, Mode, Reporting, Request, SiteHelper, Thread, X87Call, X87Move, X87Real, lost_at};
+use crate::instrument::{Instrument, Mode, Reporting, Request, SiteHelper, Thread, X87Call, X87Move, X87Real};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::rounding::sums as rounding_sums;
 use crate::shadow::{NARROW_LIMIT, WIDE_MARK, narrow_index, of_narrow, of_wide};
@@ -105,12 +105,18 @@ impl Mode for Recording {
         !shadows.iter().copied().any(is_wide)
     }
 
-    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> u64 {
+    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
+        let lost_bits = |is_lost: bool, bits: u64| if is_lost { bits } else { 0 };
         match lane.outcome(operation, is_wide) {
-            LaneOutcome::Wide(outcome) => shadow_of(thread, outcome, Format::Binary64, [lane.shadow_a, lane.shadow_b]),
-            LaneOutcome::Narrow(halves) => [0, 1].into_iter().fold(0, |shadow, half| {
+            LaneOutcome::Wide(outcome) => {
+                let operands = [lane.shadow_a, lane.shadow_b];
+                let (shadow, is_lost) = shadow_of(thread, outcome, Format::Binary64, operands);
+                (shadow, lost_bits(is_lost, u64::MAX))
+            }
+            LaneOutcome::Narrow(halves) => [0, 1].into_iter().fold((0, 0), |(shadow, lost), half| {
                 let operands = [lane.shadow_a, lane.shadow_b].map(|word| word >> (32 * half) & u64::from(u32::MAX));
-                shadow | shadow_of(thread, halves[half], Format::Binary32, operands) << (32 * half)
+                let (number, is_lost) = shadow_of(thread, halves[half], Format::Binary32, operands);
+                (shadow | number << (32 * half), lost | lost_bits(is_lost, u64::from(u32::MAX) << (32 * half)))
             }),
         }
     }
@@ -173,24 +179,21 @@ fn is_wide(word: u64) -> bool {
         && index_and_factor(word).is_some_and(|(index, _)| index < NARROW_LIMIT || index < tape().indices() + IN_WORK)
 }
 
-/// The shadow of a bit trick's result. What is only moved may be a piece of an index; `operands` are the shadows of the operands.
-fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, operands: [u64; 2]) -> u64 {
+/// The shadow of a bit trick's result, and whether it is lost. What is only moved may be a piece of an index; `operands` are the shadows of the operands.
+fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, operands: [u64; 2]) -> (u64, bool) {
     match outcome {
-        Outcome::Passive => return 0,
-        Outcome::Same(word) => return word,
+        Outcome::Passive => (0, false),
+        Outcome::Same(word) => (word, false),
         Outcome::Scaled { index: word, ratio } => {
             let operand = match format {
                 Format::Binary64 => index_and_factor(word),
                 Format::Binary32 => narrow_index(word).map(|index| (index, 1.0)),
             };
-            if let Some((index, factor)) = operand {
-                let index = thread.record(Operation::Partials, format, [index, 0], [factor * ratio, 0.0]);
-                return if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) };
-            }
+            let Some((index, factor)) = operand else { return (0, true) };
+            let index = thread.record(Operation::Partials, format, [index, 0], [factor * ratio, 0.0]);
+            (if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) }, false)
         }
-        Outcome::Lost if operands.into_iter().all(|word| rounding_sums::only(word, |_, _| true)) => return 0,
-        Outcome::Lost => {}
+        // What is computed with the bits of a rounded number is no loss.
+        Outcome::Lost => (0, !operands.into_iter().all(|word| rounding_sums::only(word, |_, _| true))),
     }
-    lost_at(thread.context().rip);
-    0
 }
