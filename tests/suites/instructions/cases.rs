@@ -58,7 +58,8 @@ pub enum Expected {
         /// Whether all intermediate results are in the format's range, so that forward mode is accurate, too.
         in_range: bool,
     },
-    /// The operation is none on real numbers: derivative information is lost. The shadow of this mark may stay nevertheless, for the last step of a selection.
+    /// The operation is none on real numbers: derivative information is lost. The shadow of this mark may stay nevertheless, for the case that
+    /// another instruction undoes it.
     Lost(Format, Option<u16>),
     /// Anything: the number of this format is too special for the rule.
     Anything(Format),

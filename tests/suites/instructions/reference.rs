@@ -311,10 +311,18 @@ pub fn extends_signs(instruction: &Instruction) -> bool {
         || ["movsx", "movsxd", "cbw", "cwde", "cdqe", "cwd", "cdq", "cqo"].contains(&name.as_str())
 }
 
-/// Whether this is the first step of `b ^ ((a ^ b) & mask)`: an exclusive or of two numbers. The difference keeps the shadow of an active number beside a passive one.
-pub fn may_begin_selection(instruction: &Instruction) -> bool {
-    ["xor", "pxor", "pxord", "pxorq", "xorps", "xorpd"].contains(&base_name(instruction.mnemonic()).as_str())
-        && constant(instruction).is_none()
+/// Whether a later instruction can undo this one: an exclusive or of two numbers, a rotation. The result keeps the shadow of the only active operand.
+pub fn can_be_undone(instruction: &Instruction) -> bool {
+    const DIFFERENCES: &[&str] = &["xor", "pxor", "pxord", "pxorq", "xorps", "xorpd"];
+    let name = base_name(instruction.mnemonic());
+    DIFFERENCES.contains(&name.as_str()) && constant(instruction).is_none() || rotates(instruction)
+}
+
+/// Rotations of whole numbers.
+pub fn rotates(instruction: &Instruction) -> bool {
+    const ROTATIONS: &[&str] =
+        &["rol", "ror", "rorx", "prold", "prolq", "prord", "prorq", "prolvd", "prolvq", "prorvd", "prorvq"];
+    ROTATIONS.contains(&base_name(instruction.mnemonic()).as_str())
 }
 
 /// Operations on integers or bits of this many bytes, in which real operations may hide; `None` for other instructions.

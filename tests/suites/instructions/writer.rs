@@ -336,13 +336,21 @@ impl Writer<'_> {
                 .any(|mask| is_byte_mask(mask, format));
         // A zero is what a mask has left.
         let is_nothing = result & !format.sign() == 0 && has(Slope::Neither);
-        if ambiguous || is_nothing || takes_bytes || self.shifts_bytes(runs.0, within) || has(Slope::Unknown) {
+        // Both numbers of a rotation keep their shadow, even if one of them leaves its place.
+        let is_rotated_away = terms.is_empty() && !has(Slope::Neither) && reference::rotates(self.instruction);
+        if ambiguous
+            || is_nothing
+            || is_rotated_away
+            || takes_bytes
+            || self.shifts_bytes(runs.0, within)
+            || has(Slope::Unknown)
+        {
             Expected::Anything(format)
         } else if has(Slope::Neither) || terms.len() > 1 {
             let depends: Vec<u16> =
                 slopes.iter().filter(|(_, slope)| *slope != Slope::Constant).map(|(mark, _)| *mark).collect();
             let may_stay = match depends[..] {
-                [mark] if reference::may_begin_selection(self.instruction) => Some(mark),
+                [mark] if reference::can_be_undone(self.instruction) => Some(mark),
                 _ => None,
             };
             Expected::Lost(format, may_stay)

@@ -45,7 +45,14 @@ impl Program {
     /// The program of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut random = SplitMix64(seed);
-        let inputs: Vec<f64> = (0..INPUTS).map(|_| quarters(&mut random)).collect();
+        let mut inputs = Vec::<f64>::new();
+        while inputs.len() < INPUTS {
+            let input = quarters(&mut random);
+            // Equal numbers cannot be told apart by their bits.
+            if inputs.iter().all(|other| other.abs() != input.abs()) {
+                inputs.push(input);
+            }
+        }
         let functions: Vec<Function> =
             (0..FUNCTIONS).map(|number| Writer::new(&mut random, number, &inputs).function()).collect();
         let mut source = String::from(PROLOGUE);
@@ -166,7 +173,9 @@ impl<'random> Writer<'random> {
     /// Adds a variable with a value.
     fn define(&mut self, format: Format, text: &str, number: Number) {
         let name = self.name("v");
-        let _ = writeln!(self.body, "    {} {name} = {text};", format.c_type());
+        // What it should be, for whoever looks for the step that went wrong.
+        let Number { value, gradient, .. } = number;
+        let _ = writeln!(self.body, "    {} {name} = {text}; /* {value:e} {gradient:?} */", format.c_type());
         self.variables.push(Variable { name, format, elements: vec![number] });
     }
 

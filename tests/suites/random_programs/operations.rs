@@ -172,10 +172,10 @@ pub const OPERATIONS: &[Operation] = &[
         select,
         "$I v, w, m; memcpy(&m, &c, sizeof m); memcpy(&v, &a, sizeof v); memcpy(&w, &b, sizeof w); m >>= $M + $E; v = (v & m) | (w & ~m); memcpy(&a, &v, sizeof v); return a;",
     ),
-    lossy(
+    spelled(
         3,
         BITS,
-        select,
+        select_of_unequal,
         "$B v, w, m = -($B)(c < 0); memcpy(&v, &a, sizeof v); memcpy(&w, &b, sizeof w); w ^= (v ^ w) & m; memcpy(&a, &w, sizeof w); return a;",
     ),
     spelled(4, EACH, between, "return c < d ? a : b;"),
@@ -244,7 +244,7 @@ pub const OPERATIONS: &[Operation] = &[
         1,
         BITS,
         rest_of_nearest,
-        "static volatile $R large = ($R)1.5 * (($B)1 << $M); $R t = a + large; return a - (t - large);",
+        "static volatile $R large = ($R)1.5 * (($B)1 << $M); volatile $R t = a + large; t -= large; return a - t;",
     ),
     spelled(1, EACH, rest_of_lower, "return a - floor$F(a);"),
     spelled(1, EACH, rest_of_lower, "long n = (long)a; if (n > a) n--; return a - n;"),
@@ -516,6 +516,13 @@ fn maximum(x: &[f64], _: i32) -> Option<(f64, Vec<f64>)> {
 
 fn select(x: &[f64], _: i32) -> Option<(f64, Vec<f64>)> {
     chosen(x, usize::from(x[2] >= 0.0))
+}
+
+/// By the difference of their bits, from which equal numbers cannot be told apart, and numbers that are equal but for a power of two look like a scaled one.
+fn select_of_unequal(x: &[f64], k: i32) -> Option<(f64, Vec<f64>)> {
+    let [first, second] = [x[0], x[1]].map(|number| number.abs().log2().rem_euclid(1.0));
+    apart(first, second)?;
+    select(x, k)
 }
 
 fn between(x: &[f64], _: i32) -> Option<(f64, Vec<f64>)> {

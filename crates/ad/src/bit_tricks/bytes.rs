@@ -61,6 +61,17 @@ impl Lane {
         (operation == BitOperation::Take && keeps_some && !truncates(7) && !truncates(3)).then_some(shadow & mask)
     }
 
+    /// The shadow of a number of which a mask in a general register clears one byte, and which byte that is. Compilers do so before they put another one there. (The lowest
+    /// one they can write without a mask.)
+    pub fn cleared_byte(&self, operation: BitOperation) -> Option<(u64, u32)> {
+        const UPPER: u64 = !0 << 32;
+        let is_half = (self.result | self.shadow_a | self.shadow_b) & UPPER == 0;
+        let ([a, b], masks) = ([self.a, self.b], if is_half { UPPER } else { 0 });
+        let (_, shadow, mask) = Lane { a: a | masks, b: b | masks, ..*self }.masked()?;
+        let bit = (!mask).trailing_zeros();
+        (operation == BitOperation::Take && bit != 0 && !mask == 0xff << bit.min(56)).then_some((shadow, bit / 8))
+    }
+
     /// The shadow of two operands whose bytes do not meet.
     fn merged(&self) -> Option<u64> {
         let occupied = |value: u64, shadow: u64| (value | shadow).to_le_bytes().map(|byte| byte != 0);
@@ -125,6 +136,22 @@ mod tests {
             assert_eq!(moved(operation, number, count, result), shadow, "{operation:?} {count}");
         }
         assert_eq!(moved(BitOperation::Raise, 0xff34, 24, 0x3400_0000), Some(SHADOW << 24));
+    }
+
+    #[test]
+    fn one_byte_is_cleared_for_another_one() {
+        let number = 0x4008_1234_5678_9abc;
+        let cleared = |number: u64, mask: u64, shadow: u64| {
+            Lane { a: number, b: mask, result: number & mask, shadow_a: shadow, shadow_b: 0 }
+                .cleared_byte(BitOperation::Take)
+        };
+        for byte in 1..8 {
+            assert_eq!(cleared(number, !(0xff << (8 * byte)), SHADOW), Some((SHADOW, byte)));
+        }
+        assert_eq!(cleared(0x1234_5678, 0xff00_ffff, 0x4000_1234), Some((0x4000_1234, 2)));
+        for mask in [!0xff, !0xffff_0000, !0xfff0, 0, u64::MAX, 0xff00_ffff] {
+            assert_eq!(cleared(number, mask, SHADOW), None, "{mask:#x}");
+        }
     }
 
     #[test]

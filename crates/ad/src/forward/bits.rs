@@ -22,6 +22,9 @@ pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation)
     if let Some(shadow) = lane.moved(operation).or_else(|| lane.taken_apart(operation)) {
         return (shadow, 0);
     }
+    if let Some((shadow, byte)) = lane.cleared_byte(operation) {
+        return (shadow & !(0xff << (8 * byte)), 0);
+    }
     let suspended = thread.fields().disabled != 0;
     // Bits of a number as an integer: nothing of the result is a real operation.
     let nothing = (operation == BitOperation::FromInteger).then_some((0, true));

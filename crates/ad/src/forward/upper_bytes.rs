@@ -11,6 +11,9 @@
 //! variable that was there: so what is no operation on numbers of the other formats is looked at once more, without these bytes. (Then one in a thousand words of a
 //! significand looks like sign and exponent.)
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
 use crate::bit_tricks::Lane;
 use crate::ir::BitOperation;
 
@@ -205,6 +208,12 @@ impl Change {
         }
     }
 
+    /// Whether the number is still there, but for its exponent.
+    fn masks_exponent(&self) -> bool {
+        let exponent = self.part.exponent;
+        matches!(self.outcome, Outcome::Scaled(operand) if operand.value & exponent != 0 && self.result & exponent == 0)
+    }
+
     /// The dot value of the result; `None` if it is out of range.
     fn scaled(&self, operand: Operand) -> Option<u64> {
         let Part { sign, exponent, mantissa, one, .. } = *self.part;
@@ -227,9 +236,40 @@ pub(super) fn of_uncertain_parts(lane: &Lane, operation: BitOperation, suspended
 
 /// What becomes of the first part of which nothing is lost, or of the first one.
 fn first(parts: &[&'static Part], lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, bool)> {
-    let found =
-        || parts.iter().filter_map(|part| Part::of(lane, operation, part)).map(|change| change.shadow(suspended));
-    found().find(|(_, lost)| !lost).or_else(|| found().next())
+    let masked = MASKED.with_borrow(|masked| known(masked, lane));
+    let parts = masked.as_ref().map_or(parts, std::slice::from_ref);
+    let changes = parts.iter().filter_map(|part| Part::of(lane, operation, part));
+    let mut found = changes.map(|change| (change, change.shadow(suspended))).collect::<Vec<_>>();
+    let chosen = found.iter().position(|(_, (_, lost))| !lost).unwrap_or(0);
+    let (change, (dot, lost)) = (chosen < found.len()).then(|| found.swap_remove(chosen))?;
+    if !lost && change.masks_exponent() {
+        MASKED.with_borrow_mut(|masked| {
+            masked.truncate(REMEMBERED - 1);
+            masked.push_front(Masked { value: change.result, dot, part: change.part });
+        });
+    }
+    Some((dot, lost))
+}
+
+/// Parts without their exponent that a thread remembers.
+const REMEMBERED: usize = 16;
+
+/// A part of which the exponent has been masked out: its value and its dot value do not tell any more which one it is.
+struct Masked {
+    value: u64,
+    dot: u64,
+    part: &'static Part,
+}
+
+thread_local! {
+    /// The newest one first.
+    static MASKED: RefCell<VecDeque<Masked>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// The part that an operand is, if its exponent has been masked out.
+fn known(masked: &VecDeque<Masked>, lane: &Lane) -> Option<&'static Part> {
+    let operands = [(lane.a, lane.shadow_a), (lane.b, lane.shadow_b)];
+    masked.iter().find(|masked| operands.contains(&(masked.value, masked.dot))).map(|masked| masked.part)
 }
 
 #[cfg(test)]
@@ -361,6 +401,20 @@ mod tests {
         let [value, scaled, dot, expected] = [1.75f32, 14.0, 0.3, 2.4].map(|number| u64::from(number.to_bits() >> 16));
         let lane = Lane { a: value, b: 0x180, result: scaled, shadow_a: dot, shadow_b: 0 };
         assert_eq!(of_short_parts(&lane, Other, false), Some((expected, false)));
+    }
+
+    #[test]
+    fn a_number_without_exponent_stays_of_its_format() {
+        // -2, of which only the sign is left without the exponent, with a dot value of 1; then the exponent of 4.
+        for upper in [|number: f64| number.to_bits() >> 48, |number: f64| u64::from((number as f32).to_bits() >> 16)] {
+            let infinity = upper(f64::INFINITY);
+            let keeps =
+                Lane { a: upper(-2.0), b: !infinity & 0xffff, result: 0x8000, shadow_a: upper(1.0), shadow_b: 0 };
+            let (dot, lost) = of_short_parts(&keeps, And, false).unwrap();
+            assert!(!lost);
+            let sets = Lane { a: upper(4.0), b: 0x8000, result: upper(-4.0), shadow_a: 0, shadow_b: dot };
+            assert_eq!(of_short_parts(&sets, Or, false), Some((upper(2.0), false)));
+        }
     }
 
     #[test]

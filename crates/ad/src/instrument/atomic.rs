@@ -28,8 +28,8 @@ use super::bits::{
 };
 use super::layout::{Fields, WORDS, field, layers};
 use super::places::{Shadow, pieces, store};
-use super::selections::{Circumstances, trick};
 use super::stripes::{self, Stripes};
+use super::undone::{Circumstances, trick};
 use super::{ACTIVE, Mode, PASSIVE, Thread, lost_at};
 
 /// A compare-and-exchange.

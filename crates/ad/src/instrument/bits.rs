@@ -12,7 +12,7 @@ use crate::shadow;
 use super::active::any_active;
 use super::layout::{WORDS, layers};
 use super::places::clear;
-use super::selections::Circumstances;
+use super::undone::Circumstances;
 use super::{Mode, Restoring, Thread, masked, shadow_address, ternary};
 
 /// An operation that may be a real one in disguise.

@@ -18,13 +18,13 @@ mod passive;
 mod places;
 mod replay;
 pub(crate) mod requests;
-mod selections;
 mod strings;
 mod stripes;
 pub(crate) mod summary;
 mod ternary;
 mod thread;
 mod transfers;
+mod undone;
 mod x87;
 
 use derivgrind_engine::context::Context;

@@ -3,7 +3,7 @@
 use crate::bit_tricks;
 use crate::ir::BitOperation;
 
-use super::selections::{Circumstances, trick};
+use super::undone::{Circumstances, trick};
 use super::{Mode, Thread};
 
 /// Eight bytes of an operation with up to three operands.

@@ -106,6 +106,9 @@ impl Mode for Recording {
     }
 
     fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
+        if let Some((shadow, byte)) = lane.cleared_byte(operation) {
+            return (parts::without_byte(shadow, byte), 0);
+        }
         let lost_bits = |is_lost: bool, bits: u64| if is_lost { bits } else { 0 };
         match lane.outcome(operation, is_wide) {
             LaneOutcome::Wide(outcome) => {

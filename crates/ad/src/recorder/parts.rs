@@ -64,6 +64,15 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
     HelperNext::Resume
 }
 
+/// Eight bytes of shadow without one of them.
+pub(super) fn without_byte(word: u64, byte: u32) -> u64 {
+    let left = match spoiled(word, byte, 1) {
+        Found::Spoiled(marked) => marked,
+        Found::Nothing | Found::Broken => word,
+    };
+    left & !(0xff << (8 * byte))
+}
+
 /// What is at a part of eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
@@ -129,6 +138,19 @@ mod tests {
             assert_eq!((second & 0xffff_ffff, narrow_index(second >> 32)), (of_narrow(index), None));
         }
         assert_eq!([0, 0x1234].map(|word| spoiled(word, 0, 1)), [Found::Nothing; 2]);
+    }
+
+    #[test]
+    fn bytes_that_are_put_in_one_after_the_other_make_another_number() {
+        let (old, new) = (of_wide(0x12_3456_789a), of_wide(0x1234));
+        let mut word = old & !0xff | new & 0xff;
+        for byte in 1..8 {
+            assert!(index_and_factor(word).is_none_or(|(index, _)| index != 0x1234));
+            word = without_byte(word, byte) | new & 0xff << (8 * byte);
+        }
+        assert_eq!(word, new);
+        assert_eq!(index_and_factor(without_byte(old, 2)), None);
+        assert_eq!(narrow_index(without_byte(of_narrow(0x12_3456), 1)), None);
     }
 
     #[test]
