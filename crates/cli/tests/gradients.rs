@@ -476,6 +476,26 @@ fn executed_programs_have_recordings_of_their_own() {
     }
 }
 
+/// Arguments of type `long double` are in memory. When the loader has found the function for its first call, all registers are passive.
+#[test]
+fn first_call_of_a_function_whose_argument_is_in_memory() {
+    let program = Program::new(
+        "volatile double x = 0.875; double y, z; DG_INPUTF(x);
+         y = sinl(x); z = hypotl(x, 3) * cosl(x); DG_OUTPUTF(y); DG_OUTPUTF(z); return 0;",
+    );
+    let (x, root) = (0.875f64, 0.875f64.hypot(3.0));
+    let expected = [x.cos(), x / root * x.cos() - root * x.sin()];
+    for mode in ["record", "forward"] {
+        let ended = program.grad(&["--json", "--mode", mode]);
+        assert_eq!(ended.stderr, "", "{mode}");
+        let found: Value = serde_json::from_str(&ended.stdout).unwrap();
+        for (output, expected) in expected.into_iter().enumerate() {
+            let found = found["derivatives"][output][0].as_f64().unwrap();
+            assert!((found - expected).abs() < 1e-14, "{mode}: {found} instead of {expected}");
+        }
+    }
+}
+
 /// On many processors code without AVX is a hundred times slower while upper halves of registers are in use, even if there are zeros in them. The processor tells
 /// whether they are (XGETBV with 1 in ECX, Intel SDM volume 1, chapter 13.2).
 #[test]

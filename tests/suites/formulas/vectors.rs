@@ -29,6 +29,22 @@ pub fn formulas() -> Vec<Formula> {
             vec![1.0 + 4.0 * x[0], 0.0]
         })
         .with(VECTOR),
+        formula("vectors_shuffle_in_place", &[1.5, -0.75], "REAL t[4]; int i; for (i = 0; i < 4; i++) t[i] = x[i & 1] * (i + 1); overlapping(t); return t[0] + 2 * t[1] + 3 * t[2] + 4 * t[3];", |_| {
+            // t0 + t1, t0, t0, t1: the last step moves two numbers by the place of one.
+            vec![1.0 + 2.0 + 3.0, 2.0 + 8.0]
+        })
+        .with(
+            "static NOINLINE void overlapping(REAL *t) {
+            #if REAL_BYTES == 4
+                __asm__ volatile(
+                    \"movups (%0), %%xmm1\\n movss 4(%0), %%xmm0\\n addss (%0), %%xmm0\\n movaps %%xmm0, %%xmm2\\n movlhps %%xmm1, %%xmm2\\n\"
+                    \"shufps $0x98, %%xmm1, %%xmm2\\n shufps $0x94, %%xmm2, %%xmm2\\n movups %%xmm2, (%0)\"
+                    : : \"r\"(t) : \"memory\", \"xmm0\", \"xmm1\", \"xmm2\");
+            #else
+                t[3] = t[1]; t[1] = t[2] = t[0]; t[0] += t[3];
+            #endif
+            }",
+        ),
         formula("vectors_shuffle", &[1.5, -0.75], "REAL t[8]; spread(t, x); return swapped_pairs(t);", |_| vec![2.0, 1.0]).with(
             "static FOR(\"sse2\") REAL swapped_pairs(const REAL *t) { VEC a = V(loadu)(t); REAL r[N]; a = V(unpacklo)(V(shuffle)(a, a, 1), a); V(storeu)(r, a); return weighted_sum(r, 2); }",
         ),

@@ -137,7 +137,10 @@ impl Mode for DotValues {
             // The lower part has been written by itself, as scalar operations do: a load of the whole would wait for all of its parts to reach
             // the cache.
             let half = bytes / 2;
-            return [0, half].into_iter().all(|offset| {
+            // A shuffle can move two numbers by the place of one.
+            let upwards =
+                matches!((target, source), (Place::Register(target), Place::Register(source)) if target > source);
+            return if upwards { [half, 0] } else { [0, half] }.into_iter().all(|offset| {
                 Self::copy(emitter, index, target.advanced(offset), source.advanced(offset), half, registers)
             });
         }

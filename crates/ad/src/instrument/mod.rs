@@ -257,8 +257,8 @@ impl<M: Mode> Tool for Instrument<M> {
 
     fn hooks_version(&self, version: Version, function: FunctionId) -> bool {
         match Intercepted::of(function) {
-            // While registers are passive a math function is like any other.
-            Some(Intercepted::Math(_)) => version == ACTIVE,
+            // While registers are passive, a math function with arguments in registers is like any other.
+            Some(Intercepted::Math(function)) => version == ACTIVE || version == PASSIVE && function.takes_memory(),
             // Its input is in memory.
             Some(Intercepted::Compressor(_)) => version != PLAIN,
             None => false,
@@ -267,7 +267,14 @@ impl<M: Mode> Tool for Instrument<M> {
 
     fn function_entered(&self, context: &mut Context, function: FunctionId) -> bool {
         match Intercepted::of(function) {
-            Some(Intercepted::Math(function)) => intercept::function_entered(context, function, PLAIN, &self.0),
+            Some(Intercepted::Math(function)) => {
+                let differentiated = intercept::function_entered(context, function, PLAIN, &self.0);
+                if differentiated && context.version == PASSIVE {
+                    // The result can be in a register.
+                    context.version = ACTIVE;
+                }
+                differentiated
+            }
             Some(Intercepted::Compressor(function)) => compression::function_entered(context, function, PLAIN, &self.0),
             None => false,
         }

@@ -186,6 +186,12 @@ impl MathFunction {
         &self.lanes
     }
 
+    /// Whether a real argument is in memory: it can be active while all registers are passive.
+    pub fn takes_memory(&self) -> bool {
+        let mut arguments = self.lanes.iter().flat_map(|lane| &lane.arguments);
+        arguments.any(|location| matches!(location, passing::Location::Stack(_)))
+    }
+
     /// The partial derivatives of each result with respect to each real argument. Entries beyond the function's results and arguments are 0.
     ///
     /// This computes in binary64 with the host's own floating-point settings (round to nearest, exceptions masked); the caller sees to it that
