@@ -161,8 +161,8 @@ static float brain_float(float a) {
   memcpy(&bits, &a, 4); upper = bits >> 16; bits = (uint32_t)upper << 16; memcpy(&a, &bits, 4);
   return a;
 }
-static float negate(float a) {
-  volatile union { float number; uint8_t bytes[4]; } both = {a}; both.bytes[3] ^= 0x80;
+static float other_mantissa(float a) {
+  volatile union { float number; uint8_t bytes[4]; } both = {a}; both.bytes[0] ^= 0x80;
   return both.number;
 }
 static double upper_half(double a) {
@@ -213,8 +213,8 @@ int main(void) {
         "sinf(brain_float(sum))",
         "(double)brain_float(sum) * 2",
         "brain_float(sum)",
-        "negate(x)",
-        "negate(x) * 2",
+        "other_mantissa(sum)",
+        "other_mantissa(sum) * 2",
         "upper_half(z)",
         "(upper_half(z) * upper_half(z))",
         "upper_half(z) * 2",

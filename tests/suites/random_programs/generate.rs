@@ -6,7 +6,7 @@ use derivgrind_tests::numbers::SplitMix64;
 
 use crate::format::Format;
 use crate::number::{INPUTS, Number};
-use crate::operations::{OPERATIONS, Operation};
+use crate::operations::{Lost, OPERATIONS, Operation};
 
 /// Functions of a program.
 const FUNCTIONS: usize = 12;
@@ -29,8 +29,8 @@ pub struct Function {
     pub result: Number,
     /// Whether any of its variables is a binary32 number.
     pub rounds_to_float: bool,
-    /// Whether derivatives may be lost in it, with a note.
-    pub may_lose: bool,
+    /// Where derivatives may be lost in it, with a note.
+    pub lost: Lost,
 }
 
 /// A program: what it is made of, and the inputs that it starts with.
@@ -90,7 +90,7 @@ struct Writer<'random> {
     names: usize,
     length: usize,
     formats: Vec<Format>,
-    may_lose: bool,
+    lost: Lost,
 }
 
 /// An operand of an operation: its C text, and what it is in each round of a loop.
@@ -111,8 +111,18 @@ impl<'random> Writer<'random> {
         };
         let length = LENGTHS[random.bits() as usize % LENGTHS.len()];
         let (operations, body, variables, arrays) = Default::default();
-        let mut writer =
-            Self { random, number, operations, body, variables, arrays, names: 0, length, formats, may_lose: false };
+        let mut writer = Self {
+            random,
+            number,
+            operations,
+            body,
+            variables,
+            arrays,
+            names: 0,
+            length,
+            formats,
+            lost: Lost::Nowhere,
+        };
         for (position, &value) in inputs.iter().enumerate() {
             let format = writer.format();
             let input = Number::input(value, position);
@@ -148,7 +158,7 @@ impl<'random> Writer<'random> {
             terms.join(" + ")
         );
         let rounds_to_float = self.formats.contains(&Format::Float) || text.contains("float");
-        Function { text, result, rounds_to_float, may_lose: self.may_lose }
+        Function { text, result, rounds_to_float, lost: self.lost }
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -227,7 +237,7 @@ impl<'random> Writer<'random> {
         let name = self.name(&format!("f{}_", self.number));
         let function = format!("{linkage} $R {name}($R a, $R b, $R c, $R d, int k) {{ {} }}\n", operation.body);
         self.operations.push_str(&format.in_c(&function));
-        self.may_lose |= operation.may_be_lost;
+        self.lost = self.lost.max(operation.lost);
         let mut arguments: Vec<String> = operands.iter().map(|operand| operand.text.clone()).collect();
         arguments.resize(4, "0".to_owned());
         format!("{name}({}, {integer})", arguments.join(", "))

@@ -5,6 +5,17 @@ use crate::format::Format::{self, Double, Extended, Float};
 /// Value and partial derivatives for operands and an integer; `None` where the function is not smooth, or nearly so.
 pub type Rule = fn(&[f64], i32) -> Option<(f64, Vec<f64>)>;
 
+/// Code that may lose a derivative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lost {
+    /// None.
+    Nowhere,
+    /// That of compilers at -O0.
+    Unoptimised,
+    /// Any.
+    Anywhere,
+}
+
 /// An operation in one spelling.
 pub struct Operation {
     /// Body of a C function of `$R a, b, c, d` and `int k`, in which `$R` is the format, `$B` and `$I` are the unsigned and signed integer of its size, `$M` and `$E` the
@@ -16,8 +27,8 @@ pub struct Operation {
     pub formats: &'static [Format],
     /// What it computes.
     pub rule: Rule,
-    /// Whether its derivative may be lost, with a note, as docs/instructions.md says.
-    pub may_be_lost: bool,
+    /// Where its derivative may be lost, with a note (docs/instructions.md).
+    pub lost: Lost,
 }
 
 const EACH: &[Format] = &[Float, Double, Extended];
@@ -25,12 +36,17 @@ const EACH: &[Format] = &[Float, Double, Extended];
 const BITS: &[Format] = &[Float, Double];
 
 const fn spelled(operands: usize, formats: &'static [Format], rule: Rule, body: &'static str) -> Operation {
-    Operation { body, operands, formats, rule, may_be_lost: false }
+    Operation { body, operands, formats, rule, lost: Lost::Nowhere }
 }
 
-/// A spelling whose derivative some compilers' code loses.
+/// A spelling of which compilers at -O0 change single bytes in registers.
+const fn unoptimised(operands: usize, formats: &'static [Format], rule: Rule, body: &'static str) -> Operation {
+    Operation { body, operands, formats, rule, lost: Lost::Unoptimised }
+}
+
+/// A spelling of which compilers change one or two bytes in registers, and put them back there.
 const fn lossy(operands: usize, formats: &'static [Format], rule: Rule, body: &'static str) -> Operation {
-    Operation { body, operands, formats, rule, may_be_lost: true }
+    Operation { body, operands, formats, rule, lost: Lost::Anywhere }
 }
 
 /// All operations.
@@ -60,13 +76,13 @@ pub const OPERATIONS: &[Operation] = &[
     spelled(1, EACH, negate, "return 0 - a;"),
     spelled(1, EACH, negate, "return copysign$F(a, -a);"),
     spelled(1, EACH, negate, "volatile $R t = a; t = -t; return t;"),
-    spelled(
+    unoptimised(
         1,
         BITS,
         negate,
         "$B w; memcpy(&w, &a, sizeof w); w ^= ($B)1 << ($M + $E); memcpy(&a, &w, sizeof w); return a;",
     ),
-    spelled(
+    unoptimised(
         1,
         BITS,
         negate,
@@ -90,13 +106,13 @@ pub const OPERATIONS: &[Operation] = &[
     spelled(1, EACH, absolute, "return signbit(a) ? -a : a;"),
     spelled(1, EACH, absolute, "return fmax$F(a, -a);"),
     spelled(1, EACH, absolute, "return sqrt$F(a * a);"),
-    spelled(
+    unoptimised(
         1,
         BITS,
         absolute,
         "$B w; memcpy(&w, &a, sizeof w); w &= (($B)1 << ($M + $E)) - 1; memcpy(&a, &w, sizeof w); return a;",
     ),
-    spelled(
+    unoptimised(
         1,
         BITS,
         absolute,
@@ -108,7 +124,12 @@ pub const OPERATIONS: &[Operation] = &[
         absolute,
         "union { $R r; unsigned char c[sizeof($R)]; } u; u.r = a; u.c[sizeof($R) - 1] &= 0x7f; return u.r;",
     ),
-    lossy(1, BITS, absolute, "$B w; memcpy(&w, &a, sizeof w); w = w << 1 >> 1; memcpy(&a, &w, sizeof w); return a;"),
+    unoptimised(
+        1,
+        BITS,
+        absolute,
+        "$B w; memcpy(&w, &a, sizeof w); w = w << 1 >> 1; memcpy(&a, &w, sizeof w); return a;",
+    ),
     // Sign of another number.
     spelled(2, EACH, copy_sign, "return copysign$F(a, b);"),
     spelled(2, EACH, copy_sign, "return (a < 0) == (b < 0) ? a : -a;"),
@@ -141,7 +162,7 @@ pub const OPERATIONS: &[Operation] = &[
     spelled(
         2,
         BITS,
-        maximum,
+        maximum_of_unequal,
         "$B v, w, m = -($B)(a > b); memcpy(&v, &a, sizeof v); memcpy(&w, &b, sizeof w); v = (v & m) | (w & ~m); memcpy(&a, &v, sizeof v); return a;",
     ),
     spelled(2, EACH, maximum, "return a < b ? b : a;"),
@@ -163,13 +184,13 @@ pub const OPERATIONS: &[Operation] = &[
     spelled(
         3,
         BITS,
-        select,
+        select_of_unequal,
         "$B v, w, m = -($B)(c < 0); memcpy(&v, &a, sizeof v); memcpy(&w, &b, sizeof w); v = (v & m) | (w & ~m); memcpy(&a, &v, sizeof v); return a;",
     ),
     spelled(
         3,
         BITS,
-        select,
+        select_of_unequal,
         "$I v, w, m; memcpy(&m, &c, sizeof m); memcpy(&v, &a, sizeof v); memcpy(&w, &b, sizeof w); m >>= $M + $E; v = (v & m) | (w & ~m); memcpy(&a, &v, sizeof v); return a;",
     ),
     spelled(
@@ -272,7 +293,7 @@ pub const OPERATIONS: &[Operation] = &[
         same,
         "volatile unsigned char t[sizeof a]; unsigned char *p = (unsigned char *)&a; size_t i; for (i = 0; i < sizeof a; i++) t[i] = p[i]; for (i = 0; i < sizeof a; i++) p[i] = t[i]; return a;",
     ),
-    spelled(
+    unoptimised(
         1,
         EACH,
         same,
@@ -518,11 +539,25 @@ fn select(x: &[f64], _: i32) -> Option<(f64, Vec<f64>)> {
     chosen(x, usize::from(x[2] >= 0.0))
 }
 
-/// By the difference of their bits, from which equal numbers cannot be told apart, and numbers that are equal but for a power of two look like a scaled one.
+/// By masks, or by the difference of their bits, which compilers make of masks.
 fn select_of_unequal(x: &[f64], k: i32) -> Option<(f64, Vec<f64>)> {
-    let [first, second] = [x[0], x[1]].map(|number| number.abs().log2().rem_euclid(1.0));
-    apart(first, second)?;
+    unequal(x)?;
     select(x, k)
+}
+
+fn maximum_of_unequal(x: &[f64], k: i32) -> Option<(f64, Vec<f64>)> {
+    unequal(x)?;
+    maximum(x, k)
+}
+
+/// Whether two numbers have clearly different mantissas: from the difference of their bits equal ones cannot be told apart, and one that is a power of two times the other
+/// looks like that one scaled.
+fn unequal(x: &[f64]) -> Option<()> {
+    let mantissa = |number: f64| 2f64.powf(number.abs().log2().rem_euclid(1.0));
+    let (first, second) = (mantissa(x[0]), mantissa(x[1]));
+    apart(first, second)?;
+    // 1 and nearly 2.
+    ((first - second).abs() < 0.99).then_some(())
 }
 
 fn between(x: &[f64], _: i32) -> Option<(f64, Vec<f64>)> {

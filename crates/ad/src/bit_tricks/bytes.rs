@@ -65,7 +65,7 @@ impl Lane {
     /// one they can write without a mask.)
     pub fn cleared_byte(&self, operation: BitOperation) -> Option<(u64, u32)> {
         const UPPER: u64 = !0 << 32;
-        let is_half = (self.result | self.shadow_a | self.shadow_b) & UPPER == 0;
+        let is_half = (self.a | self.b | self.result | self.shadow_a | self.shadow_b) & UPPER == 0;
         let ([a, b], masks) = ([self.a, self.b], if is_half { UPPER } else { 0 });
         let (_, shadow, mask) = Lane { a: a | masks, b: b | masks, ..*self }.masked()?;
         let bit = (!mask).trailing_zeros();
@@ -149,6 +149,8 @@ mod tests {
             assert_eq!(cleared(number, !(0xff << (8 * byte)), SHADOW), Some((SHADOW, byte)));
         }
         assert_eq!(cleared(0x1234_5678, 0xff00_ffff, 0x4000_1234), Some((0x4000_1234, 2)));
+        // A byte whose neighbours have come already, and are zero.
+        assert_eq!(cleared(0x0700_0000_0000, !(0xff << 40), 0x45), Some((0x45, 5)));
         for mask in [!0xff, !0xffff_0000, !0xfff0, 0, u64::MAX, 0xff00_ffff] {
             assert_eq!(cleared(number, mask, SHADOW), None, "{mask:#x}");
         }

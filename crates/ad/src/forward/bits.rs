@@ -72,6 +72,8 @@ fn wide(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, b
     match (Lane { shadow_a, shadow_b, ..*lane }).wide(operation) {
         Outcome::Passive => Some((0, false)),
         Outcome::Same(operand) => Some((chosen(dots, operand), false)),
+        // That is rather the dot value of the lower one of two.
+        Outcome::Scaled { index, .. } if chosen(dots, index) >> 32 == 0 => None,
         Outcome::Scaled { .. } if suspended => Some((0, true)),
         Outcome::Scaled { index, ratio } => Some(((f64::from_bits(chosen(dots, index)) * ratio).to_bits(), true)),
         Outcome::Lost => None,
@@ -151,7 +153,7 @@ fn chosen([a, b]: [u64; 2], stand_in: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::bit_tricks::in_both_halves;
-    use BitOperation::{And, Or, Other, ShiftLeft, ShiftRight, Xor};
+    use BitOperation::{And, AndNot, Or, Other, ShiftLeft, ShiftRight, Xor};
 
     const SIGN: u64 = 1 << 63;
 
@@ -188,6 +190,20 @@ mod tests {
         };
         assert!(matches!(Lane { shadow_a: 0, shadow_b: SECOND, ..lane }.wide(Other), Outcome::Scaled { .. }));
         assert_eq!(read(&lane, Other, false), (pair(1.0, 3.0), 0));
+    }
+
+    #[test]
+    fn lower_floats_beside_others_that_nobody_uses_are_no_scaled_double() {
+        // Selection in the lowest lane of a register. As doubles, the result is 2^-1013 times the second operand.
+        let lane = Lane {
+            a: pair(0.0, f32::from_bits(0x3f79_b4a0)),
+            b: pair(-1.125, 1.656_25),
+            result: pair(-1.125, f32::from_bits(0x0084_0000)),
+            shadow_a: pair(0.0, 0.37),
+            shadow_b: pair(1.0, 0.0),
+        };
+        assert!(matches!(Lane { shadow_a: FIRST, shadow_b: SECOND, ..lane }.wide(AndNot), Outcome::Scaled { .. }));
+        assert_eq!(read(&lane, AndNot, false), (pair(1.0, 0.0), !0 << 32));
     }
 
     #[test]

@@ -218,7 +218,8 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     for layer in layers() {
         let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows[layer]);
         let with_constant = site.what.operands().into_iter().flatten().any(|operand| span_of(operand).is_none());
-        let circumstances = Circumstances { layer, with_constant };
+        let of_piece = is_alone(&thread, layer, target);
+        let circumstances = Circumstances { layer, with_constant, of_piece };
         let mut new = match site.what.mask {
             Some(mask) if !mask.zeroing => read_shadow(&thread, layer, target, address),
             _ => [0; WORDS],
@@ -234,6 +235,16 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
         write_shadow(&mut thread, layer, target, address, &new);
     }
     HelperNext::Resume
+}
+
+/// Whether there is no shadow in a general register beside the low two bytes of what is written. (A byte by itself may have been written to a register before.)
+fn is_alone(thread: &Thread<'_>, layer: usize, target: Span) -> bool {
+    match target.place {
+        Place::Register(offset) if offset < shadow::VECTOR && offset % 8 == 0 => {
+            read_shadow(thread, layer, Span::new(target.place, 8), 0)[0] >> 16 == 0
+        }
+        _ => false,
+    }
 }
 
 /// The address of the instruction's memory operand, if it has one.

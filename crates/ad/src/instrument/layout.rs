@@ -40,6 +40,8 @@ pub(crate) struct Fields {
     pub bit_shadows: [[[u64; WORDS]; 3]; MOST_LAYERS],
     /// Address of the memory operand of that bit trick.
     pub bit_address: u64,
+    /// Whether there are changed pieces of numbers that can be put back: see [`super::undone`].
+    pub changed_pieces: u64,
     /// What the thread does to memory in one step with its shadow.
     pub atomic: super::atomic::Progress,
 }

@@ -46,11 +46,13 @@ pub(crate) use layout::{
     MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers, place_in_context,
 };
 pub(crate) use losses::{lost_at, lost_count, lost_in_call, lost_in_compression, lost_in_pieces};
+pub(crate) use parts::Stored;
 pub(crate) use places::{Shadow, constant_address, load, reach_memory, shadow_of, store, value_in_memory};
 pub(crate) use requests::Request;
 pub use summary::{EXIT_LOST, Reporting};
 pub use thread::Thread;
 pub(crate) use thread::shadow_address;
+pub(crate) use undone::{is_changed_piece, piece_is_back};
 pub(crate) use x87::{X87Call, X87Move, X87Real};
 
 /// All shadow registers are passive.
@@ -80,6 +82,9 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     /// For one or two bytes whose shadow is not zero and becomes so: makes them passive, and so that the number that they are a part of is seen to be none. The payload is the
     /// [`Site`] with their span. In modes without it they just become passive.
     const SPOIL: Option<SiteHelper> = None;
+    /// For one or two active bytes that are about to be stored while there are [changed pieces](undone): stores their shadow, or that of the number into which a changed piece is put
+    /// back. The payload is the [`Site`] with the [`parts::Stored`].
+    const PUT_BACK: Option<SiteHelper> = None;
     /// The mode's own client requests.
     const REQUESTS: &'static [Request];
 

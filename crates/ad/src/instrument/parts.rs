@@ -3,10 +3,13 @@
 //! The shadow of such a number would be put together from what is left and what comes. Where the mode can tell this from the shadow of a number, it is asked to
 //! make it so before ([`Mode::SPOIL`]); what comes afterwards with all its bytes is a number again.
 
+use std::mem::offset_of;
+
 use derivgrind_engine::translate::{Condition, Emitter};
 use iced_x86::{Code, Instruction};
 
 use super::bits::payload_for;
+use super::layout::{Fields, field};
 use super::places::{Shadow, load, reach_memory, store};
 use super::{Mode, Restoring};
 use crate::ir::{Place, Span};
@@ -43,6 +46,15 @@ pub(super) fn clear<M: Mode>(emitter: &mut Emitter<'_>, index: usize, target: Sp
     emitter.asm().bind(join);
 }
 
+/// One or two bytes that are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    /// Where they go.
+    pub target: Span,
+    /// Where they come from.
+    pub source: Place,
+}
+
 /// Copies such a part: what is passive makes it so.
 pub(super) fn copy<M: Mode>(
     emitter: &mut Emitter<'_>,
@@ -62,6 +74,17 @@ pub(super) fn copy<M: Mode>(
     clear::<M>(emitter, index, target, restoring);
     emitter.asm().jump(join);
     emitter.asm().bind(active);
+    if let Some(put_back) = M::PUT_BACK.filter(|_| target.place.is_memory()) {
+        let payload = payload_for(emitter, index, Stored { target, source });
+        let pieces = field(offset_of!(Fields, changed_pieces));
+        let compare = Instruction::with2(Code::Cmp_rm64_imm8, pieces, 0).expect("cmp takes memory and constant");
+        emitter.asm().push(&compare);
+        let put = emitter.cold(move |emitter| {
+            emitter.call_helper_here(put_back, payload);
+            emitter.asm().jump(join);
+        });
+        emitter.asm().jump_if(Condition::NotEqual, put);
+    }
     let to = Shadow::of(emitter, index, target.place).in_layer(emitter, 0);
     store(emitter, to, register, target.bytes);
     emitter.asm().bind(join);

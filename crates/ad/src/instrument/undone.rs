@@ -1,8 +1,11 @@
 //! Operations on bits that are none on real numbers by themselves, but are undone later.
 //!
-//! - *Selection:* `b ^ ((a ^ b) & mask)` is `a` where the mask is set, and `b` where it is not. Compilers and programs select so.
+//! - *Selection:* `b ^ ((a ^ b) & mask)` is `a` where the mask is set, and `b` where it is not. Compilers and programs select so; with a mask of everything but the sign this is `copysign`.
 //! - *Swaps* by three exclusive ors.
 //! - *Hiding:* an exclusive or with a secret, a rotation, and the reverse. C libraries do so with registers that `setjmp` keeps, in which there may be a number.
+//!
+//! - *Pieces:* one or two bytes that are loaded, changed and put back, as compilers at -O0 change a sign (`xor al, 80h`). Where the mode asks for it
+//!   ([`Mode::PUT_BACK`]), their results keep the piece of shadow, and what the piece has become is told when it is stored.
 //!
 //! The first step counts as lost. It is remembered which numbers and shadows it had; when a later step gives one of the numbers back, or a mask leaves nothing of a
 //! difference, the loss is taken back. In between the result has the shadow of the only active operand, so that the later steps are seen.
@@ -31,6 +34,7 @@ struct Step {
     shadows: [u64; 2],
     result: u64,
     result_shadow: u64,
+    is_piece: bool,
     /// Where it counts as lost; `None` if that has been taken back.
     counted: Option<u64>,
 }
@@ -42,6 +46,8 @@ pub(super) struct Circumstances {
     pub layer: usize,
     /// Whether an operand is a constant in the instruction: no number, but a mask.
     pub with_constant: bool,
+    /// Whether nothing but a piece of a number is in the register that is written.
+    pub of_piece: bool,
 }
 
 thread_local! {
@@ -52,22 +58,33 @@ thread_local! {
 /// The shadow of a bit trick's result in a layer. What is lost is counted.
 pub(super) fn trick<M: Mode>(
     thread: &mut Thread<'_>,
-    Circumstances { layer, with_constant }: Circumstances,
+    Circumstances { layer, with_constant, of_piece }: Circumstances,
     lane: &Lane,
     operation: BitOperation,
 ) -> u64 {
-    if let Some(shadow) = STEPS.with_borrow_mut(|steps| undone(steps, layer, lane, operation)) {
-        return shadow;
-    }
-    let (shadow, lost) = M::trick(thread, lane, operation);
+    let undone = STEPS.with_borrow_mut(|steps| undone(steps, layer, lane, operation));
+    let (shadow, lost) = match undone {
+        Some(Undone { shadow, value, flipped: 0 }) => {
+            debug_assert_eq!(value, lane.result);
+            return shadow;
+        }
+        Some(Undone { shadow, value, flipped }) => {
+            let flip = Lane { a: value, b: flipped, result: lane.result, shadow_a: shadow, shadow_b: 0 };
+            M::trick(thread, &flip, BitOperation::Xor)
+        }
+        None => M::trick(thread, lane, operation),
+    };
     if lost == 0 {
         return shadow;
     }
     let address = thread.context().rip;
     lost_at(address);
+    use BitOperation::{And, AndNot, Merge, Or, Other, Rotate, Take, Xor};
+    let is_piece = of_piece && undone.is_none() && M::PUT_BACK.is_some() && is_piece(lane.shadow_a | lane.shadow_b);
     let can_be_undone = match operation {
-        BitOperation::Xor => !with_constant,
-        BitOperation::Rotate => true,
+        Xor => is_piece || !with_constant && undone.is_none(),
+        Rotate => true,
+        And | AndNot | Take | Or | Merge | Other => is_piece,
         _ => false,
     };
     if !can_be_undone {
@@ -84,8 +101,12 @@ pub(super) fn trick<M: Mode>(
         shadows: [lane.shadow_a, lane.shadow_b],
         result: lane.result,
         result_shadow: shadow | kept,
+        is_piece,
         counted: Some(address),
     };
+    if is_piece {
+        thread.fields().changed_pieces = 1;
+    }
     STEPS.with_borrow_mut(|steps| {
         steps.truncate(REMEMBERED - 1);
         steps.push_front(step);
@@ -93,9 +114,40 @@ pub(super) fn trick<M: Mode>(
     step.result_shadow
 }
 
-/// The shadow of the result if the operation is a later step than one that is remembered.
-fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitOperation) -> Option<u64> {
-    let mut steps = steps.iter_mut().filter(|step| step.layer == layer);
+/// What a later step gives: a number that has been there before, but for bits that are flipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Undone {
+    shadow: u64,
+    value: u64,
+    /// Signs.
+    flipped: u64,
+}
+
+/// Whether a word of shadow has no more than one or two bytes of a number's.
+fn is_piece(shadow: u64) -> bool {
+    shadow != 0 && shadow >> 16 == 0
+}
+
+/// Whether this is what a piece of a number has been changed to; `bytes` is its size.
+pub(crate) fn is_changed_piece(value: u64, shadow: u64, bytes: u16) -> bool {
+    let is_result =
+        |step: &Step| step.is_piece && step.result_shadow == shadow && (step.result ^ value) << (64 - 8 * bytes) == 0;
+    STEPS.with_borrow(|steps| steps.iter().any(is_result))
+}
+
+/// A changed piece has been put back, and the number's derivative is known: nothing has been lost.
+pub(crate) fn piece_is_back(thread: &mut Thread<'_>, shadow: u64) {
+    STEPS.with_borrow_mut(|steps| {
+        let is_its = |step: &Step| step.is_piece && step.result_shadow == shadow;
+        steps.iter_mut().filter(|step| is_its(step)).for_each(Step::take_back);
+        steps.retain(|step| !is_its(step));
+        thread.fields().changed_pieces = steps.iter().any(|step| step.is_piece).into();
+    });
+}
+
+/// The result if the operation is a later step than one that is remembered.
+fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitOperation) -> Option<Undone> {
+    let mut steps = steps.iter_mut().filter(|step| step.layer == layer && !step.is_piece);
     match operation {
         BitOperation::Xor | BitOperation::Rotate => {
             steps.filter(|step| step.operation == operation).find_map(|step| step.undo(lane))
@@ -104,7 +156,7 @@ fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitO
             let operands = [(lane.a, lane.shadow_a), (lane.b, lane.shadow_b)];
             let masked = steps.find(|step| operands.contains(&(step.result, step.result_shadow)))?;
             masked.take_back();
-            Some(0)
+            Some(Undone { shadow: 0, value: 0, flipped: 0 })
         }
         _ => None,
     }
@@ -117,22 +169,22 @@ impl Step {
         }
     }
 
-    /// The shadow of the result if that undoes this step.
-    fn undo(&mut self, lane: &Lane) -> Option<u64> {
-        let shadow = match self.operation {
+    /// The result if that undoes this step.
+    fn undo(&mut self, lane: &Lane) -> Option<Undone> {
+        let undone = match self.operation {
             BitOperation::Rotate => {
                 let is_reverse =
                     (lane.a, lane.shadow_a, lane.result) == (self.result, self.result_shadow, self.values[0]);
-                is_reverse.then_some(self.shadows[0])?
+                is_reverse.then_some(Undone { shadow: self.shadows[0], value: lane.result, flipped: 0 })?
             }
             _ => self.selected(lane)?,
         };
         self.take_back();
-        Some(shadow)
+        Some(undone)
     }
 
-    /// The shadow of the result if an operand is one of the two numbers, and the other one their difference behind a mask of whole numbers.
-    fn selected(&self, lane: &Lane) -> Option<u64> {
+    /// The result if an operand is one of the two numbers, and the other one their difference behind a mask of whole numbers, or of signs and the rest.
+    fn selected(&self, lane: &Lane) -> Option<Undone> {
         let operands = [(lane.a, lane.shadow_a, lane.b), (lane.b, lane.shadow_b, lane.a)];
         operands.into_iter().find_map(|(value, shadow, masked)| {
             let own = (0..2).find(|&k| (self.values[k], self.shadows[k]) == (value, shadow))?;
@@ -140,16 +192,21 @@ impl Step {
         })
     }
 
-    /// The shadow of the number `own` where `masked` has nothing of the difference, and of the other one where it has all of it.
-    fn chosen(&self, own: usize, masked: u64) -> Option<u64> {
-        let (difference, [own, other]) = (self.result, [self.shadows[own], self.shadows[1 - own]]);
+    /// The number `own` where `masked` has nothing of the difference, and the other one where it has all of it.
+    fn chosen(&self, own: usize, masked: u64) -> Option<Undone> {
+        /// Of a binary64 number, or of two binary32 ones.
+        const SIGNS: u64 = 1 << 63 | 1 << 31;
+        let difference = self.result;
+        let of = |number: usize, flipped| Undone { shadow: self.shadows[number], value: self.values[number], flipped };
         match masked {
-            0 => Some(own),
-            _ if masked == difference => Some(other),
+            0 => Some(of(own, 0)),
+            _ if (masked ^ difference) & !SIGNS == 0 => Some(of(1 - own, masked ^ difference)),
+            _ if masked & !SIGNS == 0 => Some(of(own, masked)),
             // Two binary32 numbers, each with a mask of its own.
             _ if [LOW, !LOW].into_iter().all(|half| masked & half == 0 || masked & half == difference & half) => {
-                let of_half = |half: u64| if masked & half == 0 { own & half } else { other & half };
-                Some(of_half(LOW) | of_half(!LOW))
+                let number = |half: u64| if masked & half == 0 { own } else { 1 - own };
+                let both = |words: [u64; 2]| words[number(LOW)] & LOW | words[number(!LOW)] & !LOW;
+                Some(Undone { shadow: both(self.shadows), value: both(self.values), flipped: 0 })
             }
             _ => None,
         }
@@ -172,6 +229,7 @@ mod tests {
             shadows,
             result: values[0] ^ values[1],
             result_shadow: shadows[0],
+            is_piece: false,
             counted: None,
         }
     }
@@ -183,7 +241,9 @@ mod tests {
         let lane =
             Lane { a: masked, b: values[1], result: values[1] ^ masked, shadow_a: shadows[0], shadow_b: shadows[1] };
         assert_eq!(undone(&mut steps, 1, &lane, BitOperation::Xor), None, "of another layer");
-        undone(&mut steps, 0, &lane, BitOperation::Xor)
+        let undone = undone(&mut steps, 0, &lane, BitOperation::Xor)?;
+        assert_eq!(undone.value ^ undone.flipped, lane.result);
+        Some(undone.shadow)
     }
 
     #[test]
@@ -193,6 +253,10 @@ mod tests {
             assert_eq!(select(values, shadows, u64::MAX), Some(shadows[0]));
             assert_eq!(select(values, shadows, 0), Some(shadows[1]));
             assert_eq!(select(values, shadows, 1 << 51), None);
+            // copysign, either way.
+            let values = [1.5f64, -2.7].map(f64::to_bits);
+            assert_eq!(select(values, shadows, !(1 << 63)), Some(shadows[0]));
+            assert_eq!(select(values, shadows, 1 << 63), Some(shadows[1]));
         }
     }
 
@@ -210,7 +274,7 @@ mod tests {
         let step = difference([1.5f64, 2.7].map(f64::to_bits), [7, 0]);
         let mut steps = VecDeque::from([step]);
         let lane = Lane { a: step.result, b: 0, result: 0, shadow_a: 7, shadow_b: 0 };
-        assert_eq!(undone(&mut steps, 0, &lane, BitOperation::And), Some(0));
+        assert!(undone(&mut steps, 0, &lane, BitOperation::And).is_some_and(|undone| undone.shadow == 0));
         assert_eq!(undone(&mut steps, 0, &Lane { a: 3, ..lane }, BitOperation::And), None);
         assert_eq!(undone(&mut steps, 0, &Lane { shadow_a: 8, ..lane }, BitOperation::And), None);
         assert_eq!(undone(&mut steps, 0, &Lane { result: step.result, ..lane }, BitOperation::And), None);
@@ -226,7 +290,7 @@ mod tests {
             ..difference([value, 17], [7, 0])
         }]);
         let back = Lane { a: rotated, b: 17, result: value, shadow_a: 7, shadow_b: 0 };
-        assert_eq!(undone(&mut steps, 0, &back, BitOperation::Rotate), Some(7));
+        assert!(undone(&mut steps, 0, &back, BitOperation::Rotate).is_some_and(|undone| undone.shadow == 7));
         assert_eq!(undone(&mut steps, 0, &Lane { shadow_a: 8, ..back }, BitOperation::Rotate), None);
         assert_eq!(undone(&mut steps, 0, &Lane { result: value + 1, ..back }, BitOperation::Rotate), None);
     }

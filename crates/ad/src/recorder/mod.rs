@@ -69,6 +69,7 @@ impl Mode for Recording {
     /// Indices have eight bytes.
     const X87_BYTES: u16 = 8;
     const SPOIL: Option<SiteHelper> = Some(parts::spoil);
+    const PUT_BACK: Option<SiteHelper> = Some(parts::put_back);
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
     /// Whether the tape's cursor is in its scratch register.

@@ -4,13 +4,16 @@
 //! that there is none, and the user is told. If the part was in a place that only held a number once, nobody does.
 
 use derivgrind_engine::context::Context;
+use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::HelperNext;
 
-use crate::bit_tricks::index_and_factor;
+use super::Recording;
+use crate::bit_tricks::{Lane, index_and_factor};
 use crate::instrument::{
-    Site, Thread, memory_address, operand_address, read_shadow, shadow_address, site, write_shadow,
+    Mode, Site, Stored, Thread, is_changed_piece, memory_address, operand_address, piece_is_back, read_shadow,
+    read_value, shadow_address, site, write_shadow,
 };
-use crate::ir::{Place, Span};
+use crate::ir::{BitOperation, Place, Span};
 use crate::shadow::{NARROW_TAG, WIDE_TAG, narrow_index};
 
 /// Above the index of a binary64 number: zero, but for a `long double` in memory, of whose exponent these are the upper bits.
@@ -66,11 +69,61 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
 
 /// Eight bytes of shadow without one of them.
 pub(super) fn without_byte(word: u64, byte: u32) -> u64 {
-    let left = match spoiled(word, byte, 1) {
+    without(word, byte, 1)
+}
+
+/// Eight bytes of shadow without `count` of them, which are the shadow of no number then.
+fn without(word: u64, byte: u32, count: u16) -> u64 {
+    let left = match spoiled(word, byte, count) {
         Found::Spoiled(marked) => marked,
         Found::Nothing | Found::Broken => word,
     };
-    left & !(0xff << (8 * byte))
+    left & !(((1 << (8 * count)) - 1) << (8 * byte))
+}
+
+/// `payload` is the site with the [`Stored`] part. If it is a changed piece of the number at the place that it goes to, and the number becomes ±2^k times what it is, the number gets
+/// an index of its own; if it becomes anything else, it is none any more.
+pub(super) fn put_back(context: &mut Context, payload: u64) -> HelperNext {
+    // SAFETY: `instrument::parts` pairs this helper with its site.
+    let Site { what: Stored { target, source }, instruction } = unsafe { site::<Stored>(payload) };
+    let operand = operand_address(instruction, context).unwrap_or(0);
+    let mut thread = Thread::new(context);
+    let from = Span::new(*source, target.bytes);
+    let (piece, shadow) = (read_value(&thread, from, operand)[0], read_shadow(&thread, 0, from, operand)[0]);
+    if !is_changed_piece(piece, shadow, target.bytes) || !scale(&mut thread, *target, operand, piece, shadow) {
+        write_shadow(&mut thread, 0, *target, operand, &[shadow]);
+    }
+    HelperNext::Resume
+}
+
+/// Gives the number in memory of which `target` is a piece its shadow for the case that this piece becomes the given value. `false` if it has another piece of shadow.
+fn scale(thread: &mut Thread<'_>, target: Span, operand: u64, piece: u64, shadow: u64) -> bool {
+    let Place::Memory { base, offset } = target.place else { return false };
+    let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+    let (start, within) = (address & !7, address % 8);
+    if within + u64::from(target.bytes) > 8 {
+        return false;
+    }
+    let Ok(before) = user::read::<u64>(start) else { return false };
+    let mut bytes = [0; 8];
+    shadow_address::read(start, &mut bytes);
+    let word = u64::from_le_bytes(bytes);
+    let part = (1u64 << (8 * target.bytes)) - 1;
+    if word >> (8 * within) & part != shadow {
+        return false;
+    }
+    let after = before & !(part << (8 * within)) | (piece & part) << (8 * within);
+    let lane = Lane { a: before, b: 0, result: after, shadow_a: word, shadow_b: 0 };
+    let new = match Recording::trick(thread, &lane, BitOperation::Other) {
+        (scaled, 0) => {
+            piece_is_back(thread, shadow);
+            scaled
+        }
+        // It is none any more: as if the piece had become a constant.
+        _ => without(word, within as u32, target.bytes),
+    };
+    shadow_address::write(start, &new.to_le_bytes());
+    true
 }
 
 /// What is at a part of eight bytes.
