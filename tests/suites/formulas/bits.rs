@@ -69,7 +69,10 @@ pub fn formulas() -> Vec<Formula> {
             vec![-2.0 * x[0] * x[1], -x[0] * x[0]]
         })
         .with("static NOINLINE float smaller(REAL a, REAL b) { return fminf(-(float)a, (float)b); }"),
-        formula("select_by_exclusive_or", &[1.5, -0.75], "return chosen(x[0], x[1], 1) * chosen(x[1], x[0], 0) * chosen(3, x[1], 0) * chosen(x[1], 3, 1);", |x| vec![2.0 * x[0] * x[1] * x[1], 2.0 * x[0] * x[0] * x[1]])
+        formula("select_by_exclusive_or", &[1.5, -0.75], "return chosen(x[0], x[1], 1) * chosen(x[1], x[0] * 2, 0) * chosen(3, x[1], 0) * chosen(x[1], 3, 1);", |x| {
+            // Among them numbers that are a power of two times each other.
+            vec![4.0 * x[0] * x[1] * x[1], 4.0 * x[0] * x[0] * x[1]]
+        })
         .with(
             "static NOINLINE REAL chosen(REAL a, REAL b, int first) { union { REAL r; BITS b; } u, v; BITS m = -(BITS)first; u.r = a; v.r = b;
                 u.b = v.b ^ ((u.b ^ v.b) & m); return u.r; }",

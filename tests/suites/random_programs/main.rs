@@ -9,6 +9,7 @@ mod format;
 mod generate;
 mod number;
 mod operations;
+mod rules;
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};

@@ -215,9 +215,9 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     let operation = lanes.operation(&site.what);
     let results = read_value(&thread, target, address);
     let elements = if site.what.mask.is_some() { thread.fields().elements } else { [u64::MAX; WORDS] };
+    let with_constant = site.what.operands().into_iter().flatten().any(|operand| span_of(operand).is_none());
     for layer in layers() {
         let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows[layer]);
-        let with_constant = site.what.operands().into_iter().flatten().any(|operand| span_of(operand).is_none());
         let of_piece = is_alone(&thread, layer, target);
         let circumstances = Circumstances { layer, with_constant, of_piece };
         let mut new = match site.what.mask {

@@ -24,7 +24,7 @@ pub(crate) mod summary;
 mod ternary;
 mod thread;
 mod transfers;
-mod undone;
+pub(crate) mod undone;
 mod x87;
 
 use derivgrind_engine::context::Context;
@@ -52,7 +52,6 @@ pub(crate) use requests::Request;
 pub use summary::{EXIT_LOST, Reporting};
 pub use thread::Thread;
 pub(crate) use thread::shadow_address;
-pub(crate) use undone::{is_changed_piece, piece_is_back};
 pub(crate) use x87::{X87Call, X87Move, X87Real};
 
 /// All shadow registers are passive.

@@ -3,7 +3,6 @@
 //! - *Selection:* `b ^ ((a ^ b) & mask)` is `a` where the mask is set, and `b` where it is not. Compilers and programs select so; with a mask of everything but the sign this is `copysign`.
 //! - *Swaps* by three exclusive ors.
 //! - *Hiding:* an exclusive or with a secret, a rotation, and the reverse. C libraries do so with registers that `setjmp` keeps, in which there may be a number.
-//!
 //! - *Pieces:* one or two bytes that are loaded, changed and put back, as compilers at -O0 change a sign (`xor al, 80h`). Where the mode asks for it
 //!   ([`Mode::PUT_BACK`]), their results keep the piece of shadow, and what the piece has become is told when it is stored.
 //!
@@ -12,9 +11,10 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bit_tricks::Lane;
-use crate::ir::BitOperation;
+use crate::ir::BitOperation::{self, And, AndNot, Merge, Or, Other, Rotate, Take, Xor};
 
 use super::losses::{lost_at, not_lost_at};
 use super::{Mode, Thread};
@@ -23,10 +23,14 @@ use super::{Mode, Thread};
 const REMEMBERED: usize = 64;
 /// The lower of two binary32 numbers.
 const LOW: u64 = 0xffff_ffff;
+/// Of a binary64 number, or of two binary32 ones.
+const SIGNS: u64 = 1 << 63 | 1 << 31;
 
 /// Eight bytes of an exclusive or or a rotation that is no real operation by itself.
 #[derive(Clone, Copy)]
 struct Step {
+    /// What [`EPOCH`] was.
+    epoch: u64,
     layer: usize,
     operation: BitOperation,
     /// The two numbers of an exclusive or. Of a rotation the second one is none.
@@ -34,9 +38,39 @@ struct Step {
     shadows: [u64; 2],
     result: u64,
     result_shadow: u64,
-    is_piece: bool,
+    piece: Option<Piece>,
     /// Where it counts as lost; `None` if that has been taken back.
     counted: Option<u64>,
+}
+
+/// What is known of a piece of a number besides.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Its value before the first change.
+    origin: u64,
+    /// [`Memory::tricks`] at the last change.
+    changed_at: u64,
+}
+
+/// Bit tricks that can be between the last change of a piece and its store: it is stored soon, and a later piece that looks like it is another one.
+const SOON: u64 = 8;
+
+/// What a thread remembers.
+#[derive(Default)]
+struct Memory {
+    /// First steps, the newest one first.
+    steps: VecDeque<Step>,
+    /// How many bit tricks there have been with active operands.
+    tricks: u64,
+}
+
+impl Memory {
+    /// Changed pieces that could be put back now.
+    fn pieces(&self) -> impl Iterator<Item = (&Step, Piece)> {
+        let epoch = EPOCH.load(Ordering::Relaxed);
+        let pieces = self.steps.iter().filter_map(|step| Some((step, step.piece?)));
+        pieces.filter(move |(step, piece)| step.epoch == epoch && self.tricks - piece.changed_at <= SOON)
+    }
 }
 
 /// What the lane of a bit trick does not say of itself.
@@ -50,9 +84,11 @@ pub(super) struct Circumstances {
     pub of_piece: bool,
 }
 
+/// Counts how often all threads had to forget.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
-    /// The newest one first.
-    static STEPS: RefCell<VecDeque<Step>> = const { RefCell::new(VecDeque::new()) };
+    static MEMORY: RefCell<Memory> = const { RefCell::new(Memory { steps: VecDeque::new(), tricks: 0 }) };
 }
 
 /// The shadow of a bit trick's result in a layer. What is lost is counted.
@@ -62,7 +98,10 @@ pub(super) fn trick<M: Mode>(
     lane: &Lane,
     operation: BitOperation,
 ) -> u64 {
-    let undone = STEPS.with_borrow_mut(|steps| undone(steps, layer, lane, operation));
+    let undone = MEMORY.with_borrow_mut(|memory| {
+        memory.tricks += 1;
+        undone(&mut memory.steps, layer, lane, operation)
+    });
     let (shadow, lost) = match undone {
         Some(Undone { shadow, value, flipped: 0 }) => {
             debug_assert_eq!(value, lane.result);
@@ -70,8 +109,9 @@ pub(super) fn trick<M: Mode>(
         }
         Some(Undone { shadow, value, flipped }) => {
             let flip = Lane { a: value, b: flipped, result: lane.result, shadow_a: shadow, shadow_b: 0 };
-            M::trick(thread, &flip, BitOperation::Xor)
+            M::trick(thread, &flip, Xor)
         }
+        None if operation == Xor && !with_constant && is_difference::<M>(lane) => (0, u64::MAX),
         None => M::trick(thread, lane, operation),
     };
     if lost == 0 {
@@ -79,7 +119,6 @@ pub(super) fn trick<M: Mode>(
     }
     let address = thread.context().rip;
     lost_at(address);
-    use BitOperation::{And, AndNot, Merge, Or, Other, Rotate, Take, Xor};
     let is_piece = of_piece && undone.is_none() && M::PUT_BACK.is_some() && is_piece(lane.shadow_a | lane.shadow_b);
     let can_be_undone = match operation {
         Xor => is_piece || !with_constant && undone.is_none(),
@@ -94,24 +133,42 @@ pub(super) fn trick<M: Mode>(
         [alone, 0] | [0, alone] => alone,
         _ => 0,
     };
-    let step = Step {
+    let mut step = Step {
+        epoch: EPOCH.load(Ordering::Relaxed),
         layer,
         operation,
         values: [lane.a, lane.b],
         shadows: [lane.shadow_a, lane.shadow_b],
         result: lane.result,
         result_shadow: shadow | kept,
-        is_piece,
+        piece: None,
         counted: Some(address),
     };
     if is_piece {
         thread.fields().changed_pieces = 1;
     }
-    STEPS.with_borrow_mut(|steps| {
-        steps.truncate(REMEMBERED - 1);
-        steps.push_front(step);
+    MEMORY.with_borrow_mut(|memory| {
+        if is_piece {
+            let operand = if lane.shadow_a == 0 { (lane.b, lane.shadow_b) } else { (lane.a, lane.shadow_a) };
+            let before = memory.pieces().find(|(step, _)| (step.result, step.result_shadow) == operand);
+            let origin = before.map_or(operand.0, |(_, piece)| piece.origin);
+            step.piece = Some(Piece { origin, changed_at: memory.tricks });
+        }
+        memory.steps.truncate(REMEMBERED - 1);
+        memory.steps.push_front(step);
     });
     step.result_shadow
+}
+
+/// Whether both operands of an exclusive or are active numbers: then the result is none, even if it looks like a power of two times one of them.
+fn is_difference<M: Mode>(lane: &Lane) -> bool {
+    let is_narrow = (lane.shadow_a | lane.shadow_b) & !LOW == 0;
+    let number = if is_narrow { LOW } else { !LOW };
+    let is_number = |value: u64, shadow: u64| shadow & number != 0 && value & number & !SIGNS != 0;
+    lane.a != lane.b
+        && is_number(lane.a, lane.shadow_a)
+        && is_number(lane.b, lane.shadow_b)
+        && (is_narrow || !M::are_two_numbers(&[lane.shadow_a, lane.shadow_b]))
 }
 
 /// What a later step gives: a number that has been there before, but for bits that are flipped.
@@ -123,36 +180,45 @@ struct Undone {
     flipped: u64,
 }
 
+/// Forgets all: no shadow from before means anything any more.
+pub(crate) fn forget() {
+    EPOCH.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Whether a word of shadow has no more than one or two bytes of a number's.
 fn is_piece(shadow: u64) -> bool {
     shadow != 0 && shadow >> 16 == 0
 }
 
-/// Whether this is what a piece of a number has been changed to; `bytes` is its size.
-pub(crate) fn is_changed_piece(value: u64, shadow: u64, bytes: u16) -> bool {
-    let is_result =
-        |step: &Step| step.is_piece && step.result_shadow == shadow && (step.result ^ value) << (64 - 8 * bytes) == 0;
-    STEPS.with_borrow(|steps| steps.iter().any(is_result))
+/// Whether a piece of a number, of so many bytes, has just been changed from one value to the other.
+pub(crate) fn is_changed_piece(thread: &mut Thread<'_>, from: u64, to: u64, shadow: u64, bytes: u16) -> bool {
+    let same = |value: u64, other: u64| (value ^ other) << (64 - 8 * bytes) == 0;
+    MEMORY.with_borrow(|memory| {
+        if memory.pieces().next().is_none() {
+            thread.fields().changed_pieces = 0;
+        }
+        memory
+            .pieces()
+            .any(|(step, piece)| step.result_shadow == shadow && same(step.result, to) && same(piece.origin, from))
+    })
 }
 
 /// A changed piece has been put back, and the number's derivative is known: nothing has been lost.
-pub(crate) fn piece_is_back(thread: &mut Thread<'_>, shadow: u64) {
-    STEPS.with_borrow_mut(|steps| {
-        let is_its = |step: &Step| step.is_piece && step.result_shadow == shadow;
-        steps.iter_mut().filter(|step| is_its(step)).for_each(Step::take_back);
-        steps.retain(|step| !is_its(step));
-        thread.fields().changed_pieces = steps.iter().any(|step| step.is_piece).into();
+pub(crate) fn piece_is_back(shadow: u64) {
+    MEMORY.with_borrow_mut(|memory| {
+        let is_its = |step: &Step| step.piece.is_some() && step.result_shadow == shadow;
+        memory.steps.iter_mut().filter(|step| is_its(step)).for_each(Step::take_back);
+        memory.steps.retain(|step| !is_its(step));
     });
 }
 
 /// The result if the operation is a later step than one that is remembered.
 fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitOperation) -> Option<Undone> {
-    let mut steps = steps.iter_mut().filter(|step| step.layer == layer && !step.is_piece);
+    let epoch = EPOCH.load(Ordering::Relaxed);
+    let mut steps = steps.iter_mut().filter(|step| step.epoch == epoch && step.layer == layer && step.piece.is_none());
     match operation {
-        BitOperation::Xor | BitOperation::Rotate => {
-            steps.filter(|step| step.operation == operation).find_map(|step| step.undo(lane))
-        }
-        BitOperation::And | BitOperation::Take | BitOperation::AndNot if lane.result == 0 => {
+        Xor | Rotate => steps.filter(|step| step.operation == operation).find_map(|step| step.undo(lane)),
+        And | Take | AndNot if lane.result == 0 => {
             let operands = [(lane.a, lane.shadow_a), (lane.b, lane.shadow_b)];
             let masked = steps.find(|step| operands.contains(&(step.result, step.result_shadow)))?;
             masked.take_back();
@@ -172,7 +238,7 @@ impl Step {
     /// The result if that undoes this step.
     fn undo(&mut self, lane: &Lane) -> Option<Undone> {
         let undone = match self.operation {
-            BitOperation::Rotate => {
+            Rotate => {
                 let is_reverse =
                     (lane.a, lane.shadow_a, lane.result) == (self.result, self.result_shadow, self.values[0]);
                 is_reverse.then_some(Undone { shadow: self.shadows[0], value: lane.result, flipped: 0 })?
@@ -194,8 +260,6 @@ impl Step {
 
     /// The number `own` where `masked` has nothing of the difference, and the other one where it has all of it.
     fn chosen(&self, own: usize, masked: u64) -> Option<Undone> {
-        /// Of a binary64 number, or of two binary32 ones.
-        const SIGNS: u64 = 1 << 63 | 1 << 31;
         let difference = self.result;
         let of = |number: usize, flipped| Undone { shadow: self.shadows[number], value: self.values[number], flipped };
         match masked {
@@ -223,13 +287,14 @@ mod tests {
 
     fn difference(values: [u64; 2], shadows: [u64; 2]) -> Step {
         Step {
+            epoch: EPOCH.load(Ordering::Relaxed),
             layer: 0,
-            operation: BitOperation::Xor,
+            operation: Xor,
             values,
             shadows,
             result: values[0] ^ values[1],
             result_shadow: shadows[0],
-            is_piece: false,
+            piece: None,
             counted: None,
         }
     }
@@ -240,8 +305,8 @@ mod tests {
         let masked = (values[0] ^ values[1]) & mask;
         let lane =
             Lane { a: masked, b: values[1], result: values[1] ^ masked, shadow_a: shadows[0], shadow_b: shadows[1] };
-        assert_eq!(undone(&mut steps, 1, &lane, BitOperation::Xor), None, "of another layer");
-        let undone = undone(&mut steps, 0, &lane, BitOperation::Xor)?;
+        assert_eq!(undone(&mut steps, 1, &lane, Xor), None, "of another layer");
+        let undone = undone(&mut steps, 0, &lane, Xor)?;
         assert_eq!(undone.value ^ undone.flipped, lane.result);
         Some(undone.shadow)
     }
@@ -274,24 +339,21 @@ mod tests {
         let step = difference([1.5f64, 2.7].map(f64::to_bits), [7, 0]);
         let mut steps = VecDeque::from([step]);
         let lane = Lane { a: step.result, b: 0, result: 0, shadow_a: 7, shadow_b: 0 };
-        assert!(undone(&mut steps, 0, &lane, BitOperation::And).is_some_and(|undone| undone.shadow == 0));
-        assert_eq!(undone(&mut steps, 0, &Lane { a: 3, ..lane }, BitOperation::And), None);
-        assert_eq!(undone(&mut steps, 0, &Lane { shadow_a: 8, ..lane }, BitOperation::And), None);
-        assert_eq!(undone(&mut steps, 0, &Lane { result: step.result, ..lane }, BitOperation::And), None);
+        assert!(undone(&mut steps, 0, &lane, And).is_some_and(|undone| undone.shadow == 0));
+        assert_eq!(undone(&mut steps, 0, &Lane { a: 3, ..lane }, And), None);
+        assert_eq!(undone(&mut steps, 0, &Lane { shadow_a: 8, ..lane }, And), None);
+        assert_eq!(undone(&mut steps, 0, &Lane { result: step.result, ..lane }, And), None);
     }
 
     #[test]
     fn a_rotation_back_gives_the_shadow_back() {
         let value = 1.7f64.to_bits();
         let rotated = value.rotate_left(17);
-        let mut steps = VecDeque::from([Step {
-            operation: BitOperation::Rotate,
-            result: rotated,
-            ..difference([value, 17], [7, 0])
-        }]);
+        let mut steps =
+            VecDeque::from([Step { operation: Rotate, result: rotated, ..difference([value, 17], [7, 0]) }]);
         let back = Lane { a: rotated, b: 17, result: value, shadow_a: 7, shadow_b: 0 };
-        assert!(undone(&mut steps, 0, &back, BitOperation::Rotate).is_some_and(|undone| undone.shadow == 7));
-        assert_eq!(undone(&mut steps, 0, &Lane { shadow_a: 8, ..back }, BitOperation::Rotate), None);
-        assert_eq!(undone(&mut steps, 0, &Lane { result: value + 1, ..back }, BitOperation::Rotate), None);
+        assert!(undone(&mut steps, 0, &back, Rotate).is_some_and(|undone| undone.shadow == 7));
+        assert_eq!(undone(&mut steps, 0, &Lane { shadow_a: 8, ..back }, Rotate), None);
+        assert_eq!(undone(&mut steps, 0, &Lane { result: value + 1, ..back }, Rotate), None);
     }
 }

@@ -9,9 +9,10 @@ use derivgrind_engine::translate::HelperNext;
 
 use super::Recording;
 use crate::bit_tricks::{Lane, index_and_factor};
+use crate::instrument::undone::{is_changed_piece, piece_is_back};
 use crate::instrument::{
-    Mode, Site, Stored, Thread, is_changed_piece, memory_address, operand_address, piece_is_back, read_shadow,
-    read_value, shadow_address, site, write_shadow,
+    Mode, Site, Stored, Thread, memory_address, operand_address, read_shadow, read_value, shadow_address, site,
+    write_shadow,
 };
 use crate::ir::{BitOperation, Place, Span};
 use crate::shadow::{NARROW_TAG, WIDE_TAG, narrow_index};
@@ -90,13 +91,14 @@ pub(super) fn put_back(context: &mut Context, payload: u64) -> HelperNext {
     let mut thread = Thread::new(context);
     let from = Span::new(*source, target.bytes);
     let (piece, shadow) = (read_value(&thread, from, operand)[0], read_shadow(&thread, 0, from, operand)[0]);
-    if !is_changed_piece(piece, shadow, target.bytes) || !scale(&mut thread, *target, operand, piece, shadow) {
+    if !scale(&mut thread, *target, operand, piece, shadow) {
         write_shadow(&mut thread, 0, *target, operand, &[shadow]);
     }
     HelperNext::Resume
 }
 
-/// Gives the number in memory of which `target` is a piece its shadow for the case that this piece becomes the given value. `false` if it has another piece of shadow.
+/// Gives the number in memory of which `target` is a piece its shadow for the case that this piece becomes the given value. `false` if it has another piece of shadow, or another
+/// value than the changed piece has been loaded with.
 fn scale(thread: &mut Thread<'_>, target: Span, operand: u64, piece: u64, shadow: u64) -> bool {
     let Place::Memory { base, offset } = target.place else { return false };
     let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
@@ -109,14 +111,15 @@ fn scale(thread: &mut Thread<'_>, target: Span, operand: u64, piece: u64, shadow
     shadow_address::read(start, &mut bytes);
     let word = u64::from_le_bytes(bytes);
     let part = (1u64 << (8 * target.bytes)) - 1;
-    if word >> (8 * within) & part != shadow {
+    let is_same = word >> (8 * within) & part == shadow;
+    if !is_same || !is_changed_piece(thread, before >> (8 * within), piece, shadow, target.bytes) {
         return false;
     }
     let after = before & !(part << (8 * within)) | (piece & part) << (8 * within);
     let lane = Lane { a: before, b: 0, result: after, shadow_a: word, shadow_b: 0 };
     let new = match Recording::trick(thread, &lane, BitOperation::Other) {
         (scaled, 0) => {
-            piece_is_back(thread, shadow);
+            piece_is_back(shadow);
             scaled
         }
         // It is none any more: as if the piece had become a constant.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use derivgrind_engine::memory::{self, user};
 use derivgrind_engine::syscall::{keep_descriptor, release_descriptor};
 
-use crate::instrument::{Thread, summary};
+use crate::instrument::{Thread, summary, undone};
 use crate::rounding::sums;
 
 use super::{state, tape};
@@ -68,4 +68,5 @@ fn make_passive() {
     state::clear_registers();
     memory::clear_shadow(memory::APP_START, memory::APP_END - memory::APP_START);
     sums::forget();
+    undone::forget();
 }

@@ -6,9 +6,10 @@ use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 use super::assembler::{Assembler, Condition};
 use super::block::BlockEnd;
-use super::emitter::{Emitter, LookupSite, spill_slot};
+use super::emitter::{Emitter, LookupSite};
 use super::exits::ExitKind;
 use super::operand::{self, Reach, context_memory};
+use super::scratch::spill_slot;
 use super::trampolines::{self, Search};
 use crate::cache;
 use crate::context::Context;

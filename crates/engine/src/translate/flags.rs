@@ -4,8 +4,9 @@ use std::mem::offset_of;
 
 use iced_x86::Register;
 
-use super::emitter::{Emitter, aside};
+use super::emitter::Emitter;
 use super::operand::context_memory;
+use super::scratch::aside;
 use crate::context::Context;
 
 impl Emitter<'_> {

@@ -13,6 +13,7 @@ mod null;
 mod operand;
 mod pending;
 pub mod registers;
+mod scratch;
 pub(crate) mod trampolines;
 mod vector_state;
 
