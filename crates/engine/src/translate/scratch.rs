@@ -17,7 +17,7 @@ impl Emitter<'_> {
     pub const MOST_VECTORS: usize = VECTOR_SLOTS;
 
     /// Reserves scratch registers for the whole block, at most [`Emitter::MOST_VECTORS`] vector registers; they keep their values between instructions. As many are free as the
-    /// tool has asked for in [`Tool::scratch`].
+    /// tool has asked for in [`Tool::scratch`](crate::Tool::scratch).
     pub fn reserve(&mut self, generals: usize, vectors: usize) {
         assert!(vectors <= Self::MOST_VECTORS, "there are {VECTOR_SLOTS} places for their values");
         assert!(self.scratch_general.is_empty() && self.scratch_vector.is_empty(), "reserved once a block");
