@@ -32,6 +32,15 @@ pub fn header_options() -> Vec<String> {
     vec![format!("-I{}", crate::root().join("crates/client/include").display())]
 }
 
+/// Whether the processor has what `x86-64-v4` stands for.
+pub fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
 /// Compiles `source` to `output` with a compiler of the system and additional options. All paths are absolute: the compiler runs beside `output`, where
 /// gfortran leaves the modules that it compiles.
 ///

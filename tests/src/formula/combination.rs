@@ -129,15 +129,6 @@ pub struct Combination {
     several: OnceLock<Result<Vec<InDirections>, String>>,
 }
 
-/// Whether the processor has what `x86-64-v4` stands for.
-fn has_avx512() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512cd")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-}
-
 /// Why a program could not be built, in a form that each of its cases can repeat.
 #[derive(Clone)]
 enum Failure {
@@ -280,7 +271,7 @@ impl Combination {
     }
 
     fn build(&self) -> Result<Built, Obstacle> {
-        if self.level.contains("x86-64-v4") && !has_avx512() {
+        if self.level.contains("x86-64-v4") && !compiler::has_avx512() {
             return skip("the processor has no AVX-512");
         }
         let scratch = compiler::scratch("formulas")?;

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Context as _, Result};
 use derivgrind_tests::numbers::close;
 use derivgrind_tests::recording::tool;
-use derivgrind_tests::suite::{Obstacle, Outcome, Suite, fail};
+use derivgrind_tests::suite::{Obstacle, Outcome, Suite, fail, skip};
 use derivgrind_tests::{compiler, full, process};
 use generate::Program;
 use number::INPUTS;
@@ -84,6 +84,9 @@ struct Jacobian {
 }
 
 fn build_and_compare(program: &Program, compiler: &str, options: &str) -> Outcome {
+    if options.contains("x86-64-v4") && !compiler::has_avx512() {
+        return skip("the processor has no AVX-512");
+    }
     let scratch = compiler::scratch("random")?;
     let source = scratch.path().join("program.c");
     std::fs::write(&source, &program.source).context("cannot write the program")?;
