@@ -149,7 +149,7 @@ pub(super) fn trick<M: Mode>(
     }
     MEMORY.with_borrow_mut(|memory| {
         if is_piece {
-            let operand = if lane.shadow_a == 0 { (lane.b, lane.shadow_b) } else { (lane.a, lane.shadow_a) };
+            let operand = step.active_operand();
             let before = memory.pieces().find(|(step, _)| (step.result, step.result_shadow) == operand);
             let origin = before.map_or(operand.0, |(_, piece)| piece.origin);
             step.piece = Some(Piece { origin, changed_at: memory.tricks });
@@ -192,23 +192,28 @@ fn is_piece(shadow: u64) -> bool {
 
 /// Whether a piece of a number, of so many bytes, has just been changed from one value to the other.
 pub(crate) fn is_changed_piece(thread: &mut Thread<'_>, from: u64, to: u64, shadow: u64, bytes: u16) -> bool {
-    let same = |value: u64, other: u64| (value ^ other) << (64 - 8 * bytes) == 0;
     MEMORY.with_borrow(|memory| {
         if memory.pieces().next().is_none() {
             thread.fields().changed_pieces = 0;
         }
-        memory
-            .pieces()
-            .any(|(step, piece)| step.result_shadow == shadow && same(step.result, to) && same(piece.origin, from))
+        memory.pieces().any(|(step, piece)| step.has_changed(piece, from, to, shadow, bytes))
     })
 }
 
-/// A changed piece has been put back, and the number's derivative is known: nothing has been lost.
-pub(crate) fn piece_is_back(shadow: u64) {
+/// That piece has been put back, and the number's derivative is known: nothing has been lost in the steps that have changed it.
+pub(crate) fn piece_is_back(from: u64, to: u64, shadow: u64, bytes: u16) {
     MEMORY.with_borrow_mut(|memory| {
-        let is_its = |step: &Step| step.piece.is_some() && step.result_shadow == shadow;
-        memory.steps.iter_mut().filter(|step| is_its(step)).for_each(Step::take_back);
-        memory.steps.retain(|step| !is_its(step));
+        let changed = memory.pieces().find(|(step, piece)| step.has_changed(*piece, from, to, shadow, bytes));
+        let Some(mut wanted) = changed.map(|(step, _)| (step.result, step.result_shadow)) else { return };
+        // Each step began with the result of an older one, or with what was loaded.
+        memory.steps.retain_mut(|step| {
+            if step.piece.is_none() || (step.result, step.result_shadow) != wanted {
+                return true;
+            }
+            step.take_back();
+            wanted = step.active_operand();
+            false
+        });
     });
 }
 
@@ -229,6 +234,18 @@ fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitO
 }
 
 impl Step {
+    /// Whether it is the last step that has changed a piece of so many bytes from one value to the other.
+    fn has_changed(&self, piece: Piece, from: u64, to: u64, shadow: u64, bytes: u16) -> bool {
+        let same = |value: u64, other: u64| (value ^ other) << (64 - 8 * bytes) == 0;
+        self.result_shadow == shadow && same(self.result, to) && same(piece.origin, from)
+    }
+
+    /// The value and the shadow of the operand that a piece is.
+    fn active_operand(&self) -> (u64, u64) {
+        let active = usize::from(self.shadows[0] == 0);
+        (self.values[active], self.shadows[active])
+    }
+
     fn take_back(&mut self) {
         if let Some(address) = self.counted.take() {
             not_lost_at(address);

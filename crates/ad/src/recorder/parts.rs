@@ -119,7 +119,7 @@ fn scale(thread: &mut Thread<'_>, target: Span, operand: u64, piece: u64, shadow
     let lane = Lane { a: before, b: 0, result: after, shadow_a: word, shadow_b: 0 };
     let new = match Recording::trick(thread, &lane, BitOperation::Other) {
         (scaled, 0) => {
-            piece_is_back(shadow);
+            piece_is_back(before >> (8 * within), piece, shadow, target.bytes);
             scaled
         }
         // It is none any more: as if the piece had become a constant.
