@@ -34,6 +34,9 @@ impl Bundle {
 
     /// Bundles of all directions for pieces of so many bytes: as large as the processor's registers allow, beside the block's own instructions.
     pub fn all(block: &Block, bytes: u16) -> Vec<Bundle> {
+        if layers().len() == 1 {
+            return Self::singles();
+        }
         let widest = if !registers::has_avx() {
             0
         } else if block.has_legacy_vectors() && !registers::mixes_with_wide_vectors() {

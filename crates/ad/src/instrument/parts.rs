@@ -79,6 +79,7 @@ pub(super) fn copy<M: Mode>(
         let pieces = field(offset_of!(Fields, changed_pieces));
         let compare = Instruction::with2(Code::Cmp_rm64_imm8, pieces, 0).expect("cmp takes memory and constant");
         emitter.asm().push(&compare);
+        // Nothing is carried in registers by a mode that has indices: nothing is to be restored.
         let put = emitter.cold(move |emitter| {
             emitter.call_helper_here(put_back, payload);
             emitter.asm().jump(join);

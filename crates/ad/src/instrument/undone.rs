@@ -26,14 +26,14 @@ const LOW: u64 = 0xffff_ffff;
 /// Of a binary64 number, or of two binary32 ones.
 const SIGNS: u64 = 1 << 63 | 1 << 31;
 
-/// Eight bytes of an exclusive or or a rotation that is no real operation by itself.
+/// Eight bytes of an exclusive or, of a rotation, or of an operation on a piece, that is no real operation by itself.
 #[derive(Clone, Copy)]
 struct Step {
     /// What [`EPOCH`] was.
     epoch: u64,
     layer: usize,
     operation: BitOperation,
-    /// The two numbers of an exclusive or. Of a rotation the second one is none.
+    /// The two numbers of an exclusive or; the second operand of other operations is none.
     values: [u64; 2],
     shadows: [u64; 2],
     result: u64,

@@ -89,8 +89,8 @@ pub(super) fn reaches_upper_halves(instruction: &Instruction) -> bool {
     restores || (0..instruction.op_count()).any(|operand| wide(instruction.op_register(operand)))
 }
 
-/// Whether legacy SSE instructions are as fast as ever while the upper half of a YMM register is in use. On AMD's processors they are (AMD, Software optimization guides:
-/// "mixing AVX and SSE"); on others each change between them and VEX instructions can take more than a hundred cycles.
+/// Whether legacy SSE instructions are as fast as ever while the upper half of a YMM register is in use. On AMD's processors they are (an EPYC of
+/// the Zen 4 generation ran a solver in forward mode as fast in this state); on others each change between them and VEX instructions can take more than a hundred cycles.
 pub fn mixes_with_wide_vectors() -> bool {
     static CHEAP: OnceLock<bool> = OnceLock::new();
     *CHEAP.get_or_init(|| {

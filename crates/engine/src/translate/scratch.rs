@@ -134,8 +134,8 @@ impl Emitter<'_> {
     /// Loads the application's values of the scratch vector registers in use.
     ///
     /// Upper halves are loaded only if they can be other than zero, and else brought into the state of `vzeroupper`, which a load would end: while one register is
-    /// not in this state, each legacy SSE instruction behind a VEX one costs more than a hundred cycles on many processors (Intel optimization manual, "Mixing SSE and
-    /// AVX code").
+    /// not in this state, each legacy SSE instruction behind a VEX one costs more than a hundred cycles on many processors (Intel optimization manual, "Mixing AVX
+    /// code with SSE code").
     fn load_vectors(&mut self) {
         let vectors = self.vectors_in_use();
         let load = |asm: &mut Assembler, width| {
