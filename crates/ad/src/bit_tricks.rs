@@ -262,7 +262,7 @@ impl Lane {
         }
         let masks = matches!(operation, BitOperation::And | BitOperation::Take);
         let is_operation = tagged && masks || self.changes_number();
-        let moved = self.moved(operation).filter(|_| !is_operation);
+        let moved = self.moved(operation, |half| narrow_index(half).is_some()).filter(|_| !is_operation);
         if let Some(shadow) = moved.or_else(|| self.taken_apart(operation)) {
             let half = |index: u64| if index == 0 { Outcome::Passive } else { Outcome::Same(index) };
             return LaneOutcome::Narrow([half(shadow & u64::from(u32::MAX)), half(shadow >> 32)]);
@@ -285,6 +285,18 @@ impl Lane {
         high == Outcome::Lost && (is_number(low_a) || is_number(low_b)) && self.halves(32).into_iter().all(is_rest)
     }
 
+    /// The operation, or if it is a sum of numbers that have no bits in common, the bitwise one that it is then. What is put together has shadow in both.
+    pub fn bitwise(&self, operation: BitOperation) -> BitOperation {
+        let width = if (self.a | self.result) >> 32 == 0 { u64::from(u32::MAX) } else { u64::MAX };
+        let is_union = self.a & self.b & width == 0 && self.result == (self.a | self.b) & width;
+        match operation {
+            BitOperation::Sum if is_union && self.shadow_a != 0 && self.shadow_b != 0 => BitOperation::Merge,
+            BitOperation::Sum if is_union => BitOperation::Or,
+            BitOperation::Sum => BitOperation::Other,
+            operation => operation,
+        }
+    }
+
     /// The outcome if the lane is a binary64 value; the operands' shadows are indices without tags, or any other numbers that stand for them.
     pub fn wide(&self, operation: BitOperation) -> Outcome {
         let operand = |value, index| Operand { value, index };
@@ -294,7 +306,7 @@ impl Lane {
 
     /// The outcome if the lane is two binary32 values.
     pub fn narrow(&self, operation: BitOperation) -> [Outcome; 2] {
-        [0, 32].map(|shift| self.half(operation, shift))
+        [0, 32].map(|shift| self.rule(operation, shift))
     }
 
     /// Whether there is no more of a binary64 number than its upper half: before the operation, or behind a mask in a general register.
@@ -314,9 +326,9 @@ impl Lane {
     fn index_half(&self, operation: BitOperation, shift: u32) -> Outcome {
         let [a, b] = self.halves(shift);
         if narrow_index(a.index).is_some() && narrow_index(b.index).is_some() {
-            return self.half(operation, shift);
+            return self.rule(operation, shift);
         }
-        let result = self.result >> shift & u64::from(u32::MAX);
+        let result = self.half(shift).result;
         let masks = matches!(operation, BitOperation::And | BitOperation::Take | BitOperation::AndNot);
         if [a, b].into_iter().all(|operand| operand.index == 0 || pending::is_upper_half(operand.index)) {
             return match number(&pending::UPPER_HALF, operation, a, b, result) {
@@ -336,17 +348,28 @@ impl Lane {
         }
     }
 
+    /// The half that starts at this bit, as a lane of four bytes.
+    pub fn half(&self, shift: u32) -> Lane {
+        let half = |bits: u64| bits >> shift & u64::from(u32::MAX);
+        Lane {
+            a: half(self.a),
+            b: half(self.b),
+            result: half(self.result),
+            shadow_a: half(self.shadow_a),
+            shadow_b: half(self.shadow_b),
+        }
+    }
+
     /// The rule for a 4-byte number in the half that starts at this bit.
-    fn half(&self, operation: BitOperation, shift: u32) -> Outcome {
+    fn rule(&self, operation: BitOperation, shift: u32) -> Outcome {
         let [a, b] = self.halves(shift);
-        number(&NARROW, operation, a, b, self.result >> shift & u64::from(u32::MAX))
+        number(&NARROW, operation, a, b, self.half(shift).result)
     }
 
     /// The operands' halves that start at this bit.
     fn halves(&self, shift: u32) -> [Operand; 2] {
-        let half = |bits: u64| bits >> shift & u64::from(u32::MAX);
-        let operand = |value, shadow| Operand { value: half(value), index: half(shadow) };
-        [operand(self.a, self.shadow_a), operand(self.b, self.shadow_b)]
+        let Lane { a, b, shadow_a, shadow_b, .. } = self.half(shift);
+        [Operand { value: a, index: shadow_a }, Operand { value: b, index: shadow_b }]
     }
 }
 

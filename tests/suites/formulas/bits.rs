@@ -106,6 +106,29 @@ pub fn formulas() -> Vec<Formula> {
                 memcpy(&a, &sum, sizeof b); return a; }",
         )
         .not_extended(),
+        formula(
+            "bytes_of_a_number_and_of_the_one_that_a_change_made_of_it",
+            &[1.5, -0.75],
+            "BITS b[3]; volatile unsigned n = sizeof(BITS);
+             b[0] = bits_of(x[0]) ^ SIGN; b[1] = bits_of(x[1]) & ~SIGN; b[2] = bits_of(x[0]) + ((BITS)3 << MANTISSA);
+             return mixed_in_memory(x[0], b[0], n) * mixed_in_memory(x[1], b[1], n) * mixed_in_memory(x[0], b[2], n)
+                + mixed_by_shifts(x[0], b[0], n) * mixed_by_shifts(x[1], b[1], n) * mixed_by_shifts(x[0], b[2], n);",
+            |x| vec![16.0 * 2.0 * x[0] * x[1], 16.0 * x[0] * x[0]],
+        )
+        .with(
+            "#define SIGN ((BITS)1 << (MANTISSA + EXPONENT))
+             static NOINLINE BITS bits_of(REAL a) { union pattern u; u.r = a; return u.b; }
+             static NOINLINE REAL mixed_in_memory(REAL a, BITS b, unsigned n) {
+                union { REAL r; unsigned char c[sizeof(REAL)]; } from, to; unsigned i; from.r = a; to.r = 0;
+                for (i = 0; i < n; i++) ((volatile unsigned char *)to.c)[i] = i < n - 2 ? from.c[i] : (unsigned char)(b >> 8 * i);
+                return to.r; }
+             static NOINLINE REAL mixed_by_shifts(REAL a, BITS b, unsigned n) {
+                volatile unsigned char c[sizeof(BITS)]; BITS old = bits_of(a), sum = 0; unsigned i;
+                for (i = 0; i < n; i++) c[i] = (unsigned char)((i < n - 2 ? old : b) >> 8 * i);
+                for (i = 0; i < n; i++) sum |= (BITS)c[i] << 8 * i;
+                memcpy(&a, &sum, sizeof sum); return a; }",
+        )
+        .not_extended(),
         formula("frexp_by_hand", &[5.0, -0.75], "int e; REAL m = fraction_of(x[0], &e); return m * e + fraction_of(x[1], &e) * e;", |_| {
             // 5 = 1.25 * 2^2, -0.75 = -1.5 * 2^-1
             vec![2.0 / 4.0, -2.0]

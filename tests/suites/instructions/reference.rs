@@ -311,11 +311,14 @@ pub fn extends_signs(instruction: &Instruction) -> bool {
         || ["movsx", "movsxd", "cbw", "cwde", "cdqe", "cwd", "cdq", "cqo"].contains(&name.as_str())
 }
 
-/// Whether a later instruction can undo this one: an exclusive or of two numbers, a rotation. The result keeps the shadow of the only active operand.
+/// Whether a later instruction can undo this one: an exclusive or of two numbers, a rotation, a shift that drops no more than sign and exponent. The result keeps the shadow of the
+/// only active operand.
 pub fn can_be_undone(instruction: &Instruction) -> bool {
     const DIFFERENCES: &[&str] = &["xor", "pxor", "pxord", "pxorq", "xorps", "xorpd"];
+    const SHIFTS: &[&str] = &["shl", "sal", "shlx", "pslld", "psllq", "psllvd", "psllvq"];
     let name = base_name(instruction.mnemonic());
-    DIFFERENCES.contains(&name.as_str()) && constant(instruction).is_none() || rotates(instruction)
+    let is_difference = DIFFERENCES.contains(&name.as_str()) && constant(instruction).is_none();
+    is_difference || SHIFTS.contains(&name.as_str()) || rotates(instruction)
 }
 
 /// Rotations of whole numbers.

@@ -9,11 +9,12 @@ use crate::shadow::narrow_index;
 pub(super) const HALF_EXPONENT: u64 = 0x3f00_0000;
 
 impl Lane {
-    /// The shadow of the result if each of its bytes is a byte of one operand, to which the other one contributes neither value nor shadow.
-    pub fn moved(&self, operation: BitOperation) -> Option<u64> {
+    /// The shadow of the result if each of its bytes is a byte of one operand, to which the other one contributes neither value nor shadow. `is_number` tells whether four
+    /// bytes of shadow can be that of a binary32 number.
+    pub fn moved(&self, operation: BitOperation, is_number: impl Fn(u64) -> bool) -> Option<u64> {
         match operation {
             BitOperation::And | BitOperation::Take => self.kept(),
-            BitOperation::Merge => self.merged(),
+            BitOperation::Merge => self.merged(is_number),
             BitOperation::ShiftRight | BitOperation::Raise => self.shifted(operation),
             _ => None,
         }
@@ -73,11 +74,11 @@ impl Lane {
     }
 
     /// The shadow of two operands whose bytes do not meet.
-    fn merged(&self) -> Option<u64> {
+    fn merged(&self, is_number: impl Fn(u64) -> bool) -> Option<u64> {
         let occupied = |value: u64, shadow: u64| (value | shadow).to_le_bytes().map(|byte| byte != 0);
         let (a, b) = (occupied(self.a, self.shadow_a), occupied(self.b, self.shadow_b));
         let disjoint = a.into_iter().zip(b).all(|(a, b)| !(a && b));
-        (disjoint && !self.sets_exponent()).then_some(self.shadow_a | self.shadow_b)
+        (disjoint && !self.sets_exponent(is_number)).then_some(self.shadow_a | self.shadow_b)
     }
 
     /// Whether a passive operand has bits beside the highest two bytes of the other one, which is a whole number or the upper half of one.
@@ -95,12 +96,13 @@ impl Lane {
 
     /// Whether a half could as well be a binary32 number of which one operand has the mantissa and the other, passive one a sign or an exponent:
     /// then it is not clear whether bytes are put together or a number is scaled.
-    fn sets_exponent(&self) -> bool {
+    fn sets_exponent(&self, is_number: impl Fn(u64) -> bool) -> bool {
         let half = |bits: u64, shift: u32| bits >> shift & u64::from(u32::MAX);
         let sets = |number: u64, other: u64, shadow: u64, other_shadow: u64| {
             let changed = other & !NARROW.mantissa;
             let is_scale = changed == NARROW.sign || changed & !NARROW.sign == HALF_EXPONENT;
-            shadow != 0 && other_shadow == 0 && other == changed && is_scale && NARROW.exponent(number) == 0
+            let may_be_number = shadow != 0 && is_number(shadow) && NARROW.exponent(number) == 0;
+            may_be_number && other_shadow == 0 && other == changed && is_scale
         };
         // Below the upper half of a binary64 number there is no binary32 one.
         let is_lower = [self.shadow_a, self.shadow_b].into_iter().any(|shadow| is_upper_half(shadow >> 32));
@@ -122,7 +124,7 @@ mod tests {
     fn shifts_by_whole_bytes_move_them() {
         let moved = |operation, a: u64, count: u64, result| {
             let lane = Lane { a, b: in_both_halves(count), result, shadow_a: SHADOW, shadow_b: 0 };
-            lane.moved(operation)
+            lane.moved(operation, |_| true)
         };
         let number = 0xc008_1234_5678_9abc;
         for (operation, count, result, shadow) in [

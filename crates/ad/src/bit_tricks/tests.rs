@@ -242,14 +242,17 @@ fn bytes_put_together_carry_their_part_of_the_index() {
 #[test]
 fn a_byte_that_could_be_an_exponent_is_lost_rather_than_guessed() {
     let mantissa = 0x0040_0000;
-    let lane = Lane {
+    let lane = |shadow_a: u64| Lane {
         a: mantissa,
         b: bytes::HALF_EXPONENT,
         result: mantissa | bytes::HALF_EXPONENT,
-        shadow_a: 5,
+        shadow_a,
         shadow_b: 0,
     };
-    assert_ne!(lane.by_mark(Merge), LaneOutcome::Narrow([Outcome::Same(5), Outcome::Passive]));
+    assert_eq!(lane(of_narrow(5)).moved(Merge, |_| true), None);
+    assert_ne!(lane(of_narrow(5)).by_mark(Merge), LaneOutcome::Narrow([Outcome::Same(of_narrow(5)), Outcome::Passive]));
+    // Of a piece of another index it is no exponent, but one of its bytes.
+    assert_eq!(lane(5).by_mark(Merge), LaneOutcome::Narrow([Outcome::Same(5), Outcome::Passive]));
 }
 
 #[test]
@@ -369,4 +372,18 @@ fn a_narrow_number_has_the_rest_of_a_wide_one_beside_it() {
         outcome(lane(mask, value & mask), And),
         LaneOutcome::Narrow([Outcome::Same(of_narrow(INDEX + 1)), Outcome::Passive])
     );
+}
+
+#[test]
+fn a_sum_of_numbers_without_common_bits_is_a_bitwise_operation() {
+    let sum = |a: u64, b: u64, shadow_b: u64| {
+        Lane { a, b, result: a.wrapping_add(b), shadow_a: 7, shadow_b }.bitwise(BitOperation::Sum)
+    };
+    assert_eq!(sum(0x8012_3456, 0x3f00_0000, 0), BitOperation::Or);
+    assert_eq!(sum(0x5600, 0x12, 8), BitOperation::Merge);
+    assert_eq!(sum(0x3f12_3456, 0x0100_0000, 0), BitOperation::Other);
+    // A constant of four bytes with copies of its sign above.
+    let negative = Lane { a: 0x12_3456, b: !0 << 31, result: 0x8012_3456, shadow_a: 7, shadow_b: 0 };
+    assert_eq!(negative.bitwise(BitOperation::Sum), BitOperation::Or);
+    assert_eq!(negative.bitwise(BitOperation::Other), BitOperation::Other);
 }

@@ -19,7 +19,7 @@ const SECOND: u64 = 2;
 
 /// The dot value of the result, in the same eight bytes, with zeros where derivative information is lost, and these bits.
 pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
-    if let Some(shadow) = lane.moved(operation).or_else(|| lane.taken_apart(operation)) {
+    if let Some(shadow) = lane.moved(operation, |_| true).or_else(|| lane.taken_apart(operation)) {
         return (shadow, 0);
     }
     if let Some((shadow, byte)) = lane.cleared_byte(operation) {

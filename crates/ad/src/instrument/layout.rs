@@ -40,11 +40,18 @@ pub(crate) struct Fields {
     pub bit_shadows: [[[u64; WORDS]; 3]; MOST_LAYERS],
     /// Address of the memory operand of that bit trick.
     pub bit_address: u64,
-    /// Whether there are changed pieces of numbers that can be put back: see [`super::undone`].
-    pub changed_pieces: u64,
+    /// Why parts of numbers that are stored have to be looked at: [`PIECES_CHANGED`], [`NUMBERS_CHANGED`], [`NUMBER_MARKED`].
+    pub changed: u64,
     /// What the thread does to memory in one step with its shadow.
     pub atomic: super::atomic::Progress,
 }
+
+/// In [`Fields::changed`]: there are changed pieces of numbers that can be put back, see [`super::undone`].
+pub(crate) const PIECES_CHANGED: u64 = 1;
+/// In [`Fields::changed`]: there are numbers with another sign or exponent, which can be put together from bytes of theirs and of the number before.
+pub(crate) const NUMBERS_CHANGED: u64 = 2;
+/// In [`Fields::changed`]: a number in memory has been marked as none any more, since a part of it has become passive.
+pub(crate) const NUMBER_MARKED: u64 = 4;
 
 /// Offset of the fields in the tool's part.
 pub(super) const FIELDS: usize = (shadow::FILE_BYTES as usize).next_multiple_of(64);

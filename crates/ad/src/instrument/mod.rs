@@ -43,7 +43,8 @@ use crate::x87::ExtendedShadow;
 pub(crate) use bits::{Site, SiteHelper, memory_address, operand_address, read_shadow, read_value, site, write_shadow};
 use intercepted::Intercepted;
 pub(crate) use layout::{
-    MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, WORDS, elements, fetched, file, layers, place_in_context,
+    MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, NUMBER_MARKED, NUMBERS_CHANGED, WORDS, elements, fetched, file, layers,
+    place_in_context,
 };
 pub(crate) use losses::{lost_at, lost_count, lost_in_call, lost_in_compression, lost_in_pieces};
 pub(crate) use parts::Stored;
@@ -81,8 +82,8 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     /// For one or two bytes whose shadow is not zero and becomes so: makes them passive, and so that the number that they are a part of is seen to be none. The payload is the
     /// [`Site`] with their span. In modes without it they just become passive.
     const SPOIL: Option<SiteHelper> = None;
-    /// For one or two active bytes that are about to be stored while there are [changed pieces](undone): stores their shadow, or that of the number into which a changed piece is put
-    /// back. The payload is the [`Site`] with the [`parts::Stored`].
+    /// For one or two active bytes that are about to be stored while [pieces](undone) or numbers have been changed: stores their shadow, or that of the number of which they
+    /// become a part. The payload is the [`Site`] with the [`parts::Stored`].
     const PUT_BACK: Option<SiteHelper> = None;
     /// The mode's own client requests.
     const REQUESTS: &'static [Request];

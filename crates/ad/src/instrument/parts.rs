@@ -76,8 +76,8 @@ pub(super) fn copy<M: Mode>(
     emitter.asm().bind(active);
     if let Some(put_back) = M::PUT_BACK.filter(|_| target.place.is_memory()) {
         let payload = payload_for(emitter, index, Stored { target, source });
-        let pieces = field(offset_of!(Fields, changed_pieces));
-        let compare = Instruction::with2(Code::Cmp_rm64_imm8, pieces, 0).expect("cmp takes memory and constant");
+        let changed = field(offset_of!(Fields, changed));
+        let compare = Instruction::with2(Code::Cmp_rm64_imm8, changed, 0).expect("cmp takes memory and constant");
         emitter.asm().push(&compare);
         // Nothing is carried in registers by a mode that has indices: nothing is to be restored.
         let put = emitter.cold(move |emitter| {

@@ -2,6 +2,7 @@
 //!
 //! - *Selection:* `b ^ ((a ^ b) & mask)` is `a` where the mask is set, and `b` where it is not. Compilers and programs select so; with a mask of everything but the sign this is `copysign`.
 //! - *Swaps* by three exclusive ors.
+//! - *Shifts there and back:* `b << 1 >> 1` has no sign any more.
 //! - *Hiding:* an exclusive or with a secret, a rotation, and the reverse. C libraries do so with registers that `setjmp` keeps, in which there may be a number.
 //! - *Pieces:* one or two bytes that are loaded, changed and put back, as compilers at -O0 change a sign (`xor al, 80h`). Where the mode asks for it
 //!   ([`Mode::PUT_BACK`]), their results keep the piece of shadow, and what the piece has become is told when it is stored.
@@ -14,8 +15,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bit_tricks::Lane;
-use crate::ir::BitOperation::{self, And, AndNot, Merge, Or, Other, Rotate, Take, Xor};
+use crate::ir::BitOperation::{self, And, AndNot, Merge, Or, Other, Rotate, ShiftLeft, ShiftRight, Take, Xor};
 
+use super::layout::PIECES_CHANGED;
 use super::losses::{lost_at, not_lost_at};
 use super::{Mode, Thread};
 
@@ -67,7 +69,7 @@ struct Memory {
 impl Memory {
     /// Changed pieces that could be put back now.
     fn pieces(&self) -> impl Iterator<Item = (&Step, Piece)> {
-        let epoch = EPOCH.load(Ordering::Relaxed);
+        let epoch = epoch();
         let pieces = self.steps.iter().filter_map(|step| Some((step, step.piece?)));
         pieces.filter(move |(step, piece)| step.epoch == epoch && self.tricks - piece.changed_at <= SOON)
     }
@@ -87,6 +89,11 @@ pub(super) struct Circumstances {
 /// Counts how often all threads had to forget.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
+/// What is remembered with another number means nothing any more.
+pub(crate) fn epoch() -> u64 {
+    EPOCH.load(Ordering::Relaxed)
+}
+
 thread_local! {
     static MEMORY: RefCell<Memory> = const { RefCell::new(Memory { steps: VecDeque::new(), tricks: 0 }) };
 }
@@ -98,18 +105,19 @@ pub(super) fn trick<M: Mode>(
     lane: &Lane,
     operation: BitOperation,
 ) -> u64 {
+    let operation = lane.bitwise(operation);
     let undone = MEMORY.with_borrow_mut(|memory| {
         memory.tricks += 1;
         undone(&mut memory.steps, layer, lane, operation)
     });
     let (shadow, lost) = match undone {
-        Some(Undone { shadow, value, flipped: 0 }) => {
+        Some(Undone { shadow, value, changed: None }) => {
             debug_assert_eq!(value, lane.result);
             return shadow;
         }
-        Some(Undone { shadow, value, flipped }) => {
-            let flip = Lane { a: value, b: flipped, result: lane.result, shadow_a: shadow, shadow_b: 0 };
-            M::trick(thread, &flip, Xor)
+        Some(Undone { shadow, value, changed: Some((operation, bits)) }) => {
+            let changed = Lane { a: value, b: bits, result: lane.result, shadow_a: shadow, shadow_b: 0 };
+            M::trick(thread, &changed, operation)
         }
         None if operation == Xor && !with_constant && is_difference::<M>(lane) => (0, u64::MAX),
         None => M::trick(thread, lane, operation),
@@ -123,6 +131,8 @@ pub(super) fn trick<M: Mode>(
     let can_be_undone = match operation {
         Xor => is_piece || !with_constant && undone.is_none(),
         Rotate => true,
+        // Sign and exponent, and no more.
+        ShiftLeft => lane.b & LOW <= 12,
         And | AndNot | Take | Or | Merge | Other => is_piece,
         _ => false,
     };
@@ -134,7 +144,7 @@ pub(super) fn trick<M: Mode>(
         _ => 0,
     };
     let mut step = Step {
-        epoch: EPOCH.load(Ordering::Relaxed),
+        epoch: epoch(),
         layer,
         operation,
         values: [lane.a, lane.b],
@@ -145,7 +155,7 @@ pub(super) fn trick<M: Mode>(
         counted: Some(address),
     };
     if is_piece {
-        thread.fields().changed_pieces = 1;
+        thread.fields().changed |= PIECES_CHANGED;
     }
     MEMORY.with_borrow_mut(|memory| {
         if is_piece {
@@ -171,13 +181,19 @@ fn is_difference<M: Mode>(lane: &Lane) -> bool {
         && (is_narrow || !M::are_two_numbers(&[lane.shadow_a, lane.shadow_b]))
 }
 
-/// What a later step gives: a number that has been there before, but for bits that are flipped.
+/// What a later step gives: a number that has been there before, or what a bitwise operation with a constant makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Undone {
     shadow: u64,
     value: u64,
-    /// Signs.
-    flipped: u64,
+    changed: Option<(BitOperation, u64)>,
+}
+
+impl Undone {
+    /// Some bits, signs, are flipped.
+    fn flipped(shadow: u64, value: u64, bits: u64) -> Undone {
+        Undone { shadow, value, changed: (bits != 0).then_some((Xor, bits)) }
+    }
 }
 
 /// Forgets all: no shadow from before means anything any more.
@@ -194,7 +210,7 @@ fn is_piece(shadow: u64) -> bool {
 pub(crate) fn is_changed_piece(thread: &mut Thread<'_>, from: u64, to: u64, shadow: u64, bytes: u16) -> bool {
     MEMORY.with_borrow(|memory| {
         if memory.pieces().next().is_none() {
-            thread.fields().changed_pieces = 0;
+            thread.fields().changed &= !PIECES_CHANGED;
         }
         memory.pieces().any(|(step, piece)| step.has_changed(piece, from, to, shadow, bytes))
     })
@@ -219,15 +235,16 @@ pub(crate) fn piece_is_back(from: u64, to: u64, shadow: u64, bytes: u16) {
 
 /// The result if the operation is a later step than one that is remembered.
 fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitOperation) -> Option<Undone> {
-    let epoch = EPOCH.load(Ordering::Relaxed);
+    let epoch = epoch();
     let mut steps = steps.iter_mut().filter(|step| step.epoch == epoch && step.layer == layer && step.piece.is_none());
     match operation {
         Xor | Rotate => steps.filter(|step| step.operation == operation).find_map(|step| step.undo(lane)),
+        ShiftRight => steps.filter(|step| step.operation == ShiftLeft).find_map(|step| step.shifted_back(lane)),
         And | Take | AndNot if lane.result == 0 => {
             let operands = [(lane.a, lane.shadow_a), (lane.b, lane.shadow_b)];
             let masked = steps.find(|step| operands.contains(&(step.result, step.result_shadow)))?;
             masked.take_back();
-            Some(Undone { shadow: 0, value: 0, flipped: 0 })
+            Some(Undone { shadow: 0, value: 0, changed: None })
         }
         _ => None,
     }
@@ -258,12 +275,23 @@ impl Step {
             Rotate => {
                 let is_reverse =
                     (lane.a, lane.shadow_a, lane.result) == (self.result, self.result_shadow, self.values[0]);
-                is_reverse.then_some(Undone { shadow: self.shadows[0], value: lane.result, flipped: 0 })?
+                is_reverse.then_some(Undone { shadow: self.shadows[0], value: lane.result, changed: None })?
             }
             _ => self.selected(lane)?,
         };
         self.take_back();
         Some(undone)
+    }
+
+    /// The result if that shifts this step's result back, by as many bits: the bits that the first shift has dropped are zero.
+    fn shifted_back(&mut self, lane: &Lane) -> Option<Undone> {
+        let is_back = (lane.a, lane.b, lane.shadow_a) == (self.result, self.values[1], self.result_shadow);
+        let kept = !(self.values[0] ^ lane.result);
+        if !is_back || self.values[0] & kept != lane.result {
+            return None;
+        }
+        self.take_back();
+        Some(Undone { shadow: self.shadows[0], value: self.values[0], changed: (!kept != 0).then_some((And, kept)) })
     }
 
     /// The result if an operand is one of the two numbers, and the other one their difference behind a mask of whole numbers, or of signs and the rest.
@@ -278,7 +306,7 @@ impl Step {
     /// The number `own` where `masked` has nothing of the difference, and the other one where it has all of it.
     fn chosen(&self, own: usize, masked: u64) -> Option<Undone> {
         let difference = self.result;
-        let of = |number: usize, flipped| Undone { shadow: self.shadows[number], value: self.values[number], flipped };
+        let of = |number: usize, flipped| Undone::flipped(self.shadows[number], self.values[number], flipped);
         match masked {
             0 => Some(of(own, 0)),
             _ if (masked ^ difference) & !SIGNS == 0 => Some(of(1 - own, masked ^ difference)),
@@ -287,7 +315,7 @@ impl Step {
             _ if [LOW, !LOW].into_iter().all(|half| masked & half == 0 || masked & half == difference & half) => {
                 let number = |half: u64| if masked & half == 0 { own } else { 1 - own };
                 let both = |words: [u64; 2]| words[number(LOW)] & LOW | words[number(!LOW)] & !LOW;
-                Some(Undone { shadow: both(self.shadows), value: both(self.values), flipped: 0 })
+                Some(Undone { shadow: both(self.shadows), value: both(self.values), changed: None })
             }
             _ => None,
         }
@@ -297,6 +325,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bit_tricks::in_both_halves;
 
     fn pair(low: f32, high: f32) -> u64 {
         u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
@@ -304,7 +333,7 @@ mod tests {
 
     fn difference(values: [u64; 2], shadows: [u64; 2]) -> Step {
         Step {
-            epoch: EPOCH.load(Ordering::Relaxed),
+            epoch: epoch(),
             layer: 0,
             operation: Xor,
             values,
@@ -324,7 +353,8 @@ mod tests {
             Lane { a: masked, b: values[1], result: values[1] ^ masked, shadow_a: shadows[0], shadow_b: shadows[1] };
         assert_eq!(undone(&mut steps, 1, &lane, Xor), None, "of another layer");
         let undone = undone(&mut steps, 0, &lane, Xor)?;
-        assert_eq!(undone.value ^ undone.flipped, lane.result);
+        let flipped = undone.changed.map_or(0, |(_, bits)| bits);
+        assert_eq!(undone.value ^ flipped, lane.result);
         Some(undone.shadow)
     }
 
@@ -360,6 +390,24 @@ mod tests {
         assert_eq!(undone(&mut steps, 0, &Lane { a: 3, ..lane }, And), None);
         assert_eq!(undone(&mut steps, 0, &Lane { shadow_a: 8, ..lane }, And), None);
         assert_eq!(undone(&mut steps, 0, &Lane { result: step.result, ..lane }, And), None);
+    }
+
+    #[test]
+    fn a_shift_back_gives_the_number_without_the_bits_that_were_dropped() {
+        for (value, kept) in [(-1.7f64, !(1 << 63)), (1.7, u64::MAX)] {
+            let (value, count) = (value.to_bits(), in_both_halves(1));
+            let shifted = Step { operation: ShiftLeft, result: value << 1, ..difference([value, count], [7, 0]) };
+            let mut steps = VecDeque::from([shifted]);
+            let back = Lane { a: value << 1, b: count, result: value << 1 >> 1, shadow_a: 7, shadow_b: 0 };
+            for other in
+                [Lane { shadow_a: 8, ..back }, Lane { a: value, ..back }, Lane { b: in_both_halves(2), ..back }]
+            {
+                assert_eq!(undone(&mut steps, 0, &other, ShiftRight), None);
+            }
+            let undone = undone(&mut steps, 0, &back, ShiftRight).unwrap();
+            assert_eq!((undone.shadow, undone.value), (7, value));
+            assert_eq!(undone.changed, (kept != u64::MAX).then_some((And, kept)));
+        }
     }
 
     #[test]

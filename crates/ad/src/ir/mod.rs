@@ -243,6 +243,8 @@ pub enum BitOperation {
     Mantissa(Format),
     /// Conversion of integers to real numbers.
     FromInteger,
+    /// Sum of two integers in general registers: compilers add where they know that no bits meet, as `or` would.
+    Sum,
     /// Any other operation on integers.
     Other,
 }

@@ -91,6 +91,7 @@ const XOR: Class = bits(BitOperation::Xor, Itself::Constant);
 const DIFFERENCE: Class = bits(BitOperation::Other, Itself::Constant);
 const NARROW_DIFFERENCE: Class = Class::Custom(narrow_difference);
 const OTHER: Class = bits(BitOperation::Other, Itself::Operation);
+const SUM: Class = bits(BitOperation::Sum, Itself::Operation);
 /// Integer minimum or maximum: one of the operands.
 const EXTREMUM: Class = bits(BitOperation::Select, Itself::Same);
 
@@ -102,7 +103,7 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Andnps, AND_NOT), (Vandnps, AND_NOT), (Andnpd, AND_NOT), (Vandnpd, AND_NOT),
     (Mnemonic::Or, OR), (Por, OR), (Vpor, OR), (Orps, OR), (Vorps, OR), (Orpd, OR), (Vorpd, OR),
     (Mnemonic::Xor, XOR), (Pxor, XOR), (Vpxor, XOR), (Xorps, XOR), (Vxorps, XOR), (Xorpd, XOR), (Vxorpd, XOR),
-    (Add, OTHER), (Sub, DIFFERENCE), (Adc, OTHER), (Sbb, DIFFERENCE), (Neg, OTHER), (Not, OTHER), (Inc, OTHER), (Dec, OTHER),
+    (Add, SUM), (Sub, DIFFERENCE), (Adc, OTHER), (Sbb, DIFFERENCE), (Neg, OTHER), (Not, OTHER), (Inc, OTHER), (Dec, OTHER),
     (Btc, Class::Custom(change_bit)), (Btr, Class::Custom(change_bit)), (Bts, Class::Custom(change_bit)), (Bzhi, Class::Custom(zero_high_bits)),
     (Paddd, OTHER), (Vpaddd, OTHER), (Paddq, OTHER), (Vpaddq, OTHER),
     (Psubd, DIFFERENCE), (Vpsubd, DIFFERENCE), (Psubq, DIFFERENCE), (Vpsubq, DIFFERENCE),
@@ -393,12 +394,23 @@ pub(super) fn load_address(lifter: &mut Lifter<'_>) {
             let stack = Place::Register(shadow::general(Register::RSP.number() as u16));
             let registers = [base, index].into_iter().flatten().filter(|register| register.place != stack);
             if matches!(width, 4 | 8) {
-                let operands: Vec<_> = registers
+                let mut operands: Vec<_> = registers
                     .filter(|register| register.bytes >= width)
                     .map(|register| BitOperand::Span(register.part(0, width)))
                     .collect();
+                // What it is a sum of, as far as that is known here; whether it is one, its value tells.
+                let displacement = instruction.memory_displacement64();
+                let operation = match (operands.len(), displacement) {
+                    _ if index.is_some() && instruction.memory_index_scale() != 1 => BitOperation::Other,
+                    (2, 0) => BitOperation::Sum,
+                    (1, _) => {
+                        operands.push(BitOperand::Immediate(displacement));
+                        BitOperation::Sum
+                    }
+                    _ => BitOperation::Other,
+                };
                 if !operands.is_empty() {
-                    trick(lifter, BitOperation::Other, target, &operands);
+                    trick(lifter, operation, target, &operands);
                     return;
                 }
             } else {

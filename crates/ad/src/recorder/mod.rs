@@ -3,6 +3,7 @@
 //! The recorder does no floating-point arithmetic of its own.
 
 mod arrays;
+mod descending;
 mod errors;
 mod helpers;
 mod layout;
@@ -10,6 +11,7 @@ mod math;
 mod parts;
 mod real;
 mod requests;
+mod rescaled;
 mod restart;
 mod rounding;
 mod state;
@@ -29,6 +31,7 @@ use crate::ir::{BitOperation, Effect, Format};
 use crate::rounding::sums as rounding_sums;
 use crate::shadow::{NARROW_LIMIT, WIDE_MARK, narrow_index, of_narrow, of_wide};
 
+use rescaled::Number;
 use state::TapeThread;
 
 /// How a recording is made.
@@ -111,18 +114,20 @@ impl Mode for Recording {
             return (parts::without_byte(shadow, byte), 0);
         }
         let lost_bits = |is_lost: bool, bits: u64| if is_lost { bits } else { 0 };
-        match lane.outcome(operation, is_wide) {
+        let (shadow, lost) = match lane.outcome(operation, is_wide) {
             LaneOutcome::Wide(outcome) => {
-                let operands = [lane.shadow_a, lane.shadow_b];
-                let (shadow, is_lost) = shadow_of(thread, outcome, Format::Binary64, operands);
+                let (shadow, is_lost) = shadow_of(thread, outcome, Format::Binary64, lane);
                 (shadow, lost_bits(is_lost, u64::MAX))
             }
             LaneOutcome::Narrow(halves) => [0, 1].into_iter().fold((0, 0), |(shadow, lost), half| {
-                let operands = [lane.shadow_a, lane.shadow_b].map(|word| word >> (32 * half) & u64::from(u32::MAX));
-                let (number, is_lost) = shadow_of(thread, halves[half], Format::Binary32, operands);
+                let number = lane.half(32 * half as u32);
+                let (number, is_lost) = shadow_of(thread, halves[half], Format::Binary32, &number);
                 (shadow | number << (32 * half), lost | lost_bits(is_lost, u64::from(u32::MAX) << (32 * half)))
             }),
-        }
+        };
+        let is_assembled = operation == BitOperation::Merge && lost == 0;
+        let result = Number { value: lane.result, shadow };
+        (if is_assembled { rescaled::settled(result, u64::MAX) } else { shadow }, lost)
     }
 
     fn x87(thread: &mut Thread<'_>, call: &X87Call) {
@@ -183,8 +188,8 @@ fn is_wide(word: u64) -> bool {
         && index_and_factor(word).is_some_and(|(index, _)| index < NARROW_LIMIT || index < tape().indices() + IN_WORK)
 }
 
-/// The shadow of a bit trick's result, and whether it is lost. What is only moved may be a piece of an index; `operands` are the shadows of the operands.
-fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, operands: [u64; 2]) -> (u64, bool) {
+/// The shadow of the result of a bit trick on one number, and whether it is lost. What is only moved may be a piece of an index.
+fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, lane: &Lane) -> (u64, bool) {
     match outcome {
         Outcome::Passive => (0, false),
         Outcome::Same(word) => (word, false),
@@ -195,9 +200,14 @@ fn shadow_of(thread: &mut Thread<'_>, outcome: Outcome, format: Format, operands
             };
             let Some((index, factor)) = operand else { return (0, true) };
             let index = thread.record(Operation::Partials, format, [index, 0], [factor * ratio, 0.0]);
-            (if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) }, false)
+            let shadow = if format == Format::Binary64 { of_wide(index) } else { of_narrow(index) };
+            let before = Number { value: if word == lane.shadow_a { lane.a } else { lane.b }, shadow: word };
+            rescaled::remember(thread, format, before, Number { value: lane.result, shadow });
+            (shadow, false)
         }
         // What is computed with the bits of a rounded number is no loss.
-        Outcome::Lost => (0, !operands.into_iter().all(|word| rounding_sums::only(word, |_, _| true))),
+        Outcome::Lost => {
+            (0, ![lane.shadow_a, lane.shadow_b].into_iter().all(|word| rounding_sums::only(word, |_, _| true)))
+        }
     }
 }

@@ -8,6 +8,8 @@ use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::HelperNext;
 
 use super::Recording;
+use super::descending::{self, Mark};
+use super::rescaled::{self, Number};
 use crate::bit_tricks::{Lane, index_and_factor};
 use crate::instrument::undone::{is_changed_piece, piece_is_back};
 use crate::instrument::{
@@ -41,6 +43,7 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
         Place::Memory { base, offset } => {
             let address = memory_address(thread.context(), base, operand);
             let address = address.wrapping_add_signed(offset.into());
+            descending::stored(&mut thread, address);
             // Numbers mostly lie at multiples of their size.
             let starts = std::iter::once(address % 8).chain((0..8).filter(|&before| before != address % 8));
             for before in starts {
@@ -56,8 +59,14 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
                     Found::Broken => break,
                     Found::Spoiled(spoiled) => {
                         // No other one: that may be another thread's.
-                        let changed = u64::from((word ^ spoiled).trailing_zeros() / 8);
-                        shadow_address::write(start.wrapping_add(changed), &[(spoiled >> (8 * changed)) as u8]);
+                        let changed = (word ^ spoiled).trailing_zeros() / 8;
+                        let byte = |word: u64| word.to_le_bytes()[changed as usize];
+                        let first = if word & WIDE_TAG == WIDE_TAG { 0 } else { changed / 4 * 4 };
+                        let at = |byte: u32| start.wrapping_add(byte.into());
+                        let mark =
+                            Mark { number: at(first), changed: at(changed), before: byte(word), now: byte(spoiled) };
+                        shadow_address::write(mark.changed, &[mark.now]);
+                        descending::remember(&mut thread, mark, address);
                         break;
                     }
                 }
@@ -83,7 +92,7 @@ fn without(word: u64, byte: u32, count: u16) -> u64 {
 }
 
 /// `payload` is the site with the [`Stored`] part. If it is a changed piece of the number at the place that it goes to, and the number becomes ±2^k times what it is, the number gets
-/// an index of its own; if it becomes anything else, it is none any more.
+/// an index of its own; if it becomes anything else, it is none any more. Any other part can complete a copy of a number.
 pub(super) fn put_back(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `instrument::parts` pairs this helper with its site.
     let Site { what: Stored { target, source }, instruction } = unsafe { site::<Stored>(payload) };
@@ -91,41 +100,79 @@ pub(super) fn put_back(context: &mut Context, payload: u64) -> HelperNext {
     let mut thread = Thread::new(context);
     let from = Span::new(*source, target.bytes);
     let (piece, shadow) = (read_value(&thread, from, operand)[0], read_shadow(&thread, 0, from, operand)[0]);
+    if let Place::Memory { base, offset } = target.place {
+        let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+        descending::stored(&mut thread, address);
+    }
     if !scale(&mut thread, *target, operand, piece, shadow) {
         write_shadow(&mut thread, 0, *target, operand, &[shadow]);
+        complete(&thread, *target, operand, piece);
     }
     HelperNext::Resume
+}
+
+/// Aligned eight bytes of memory.
+struct Around {
+    start: u64,
+    /// Where a part of them begins, in bits.
+    shift: u32,
+    /// Ones in the bits of the part.
+    part: u64,
+    value: u64,
+    shadow: u64,
+}
+
+impl Around {
+    /// Those of which `target` is a part, if it is.
+    fn of(thread: &Thread<'_>, target: Span, operand: u64) -> Option<Around> {
+        let Place::Memory { base, offset } = target.place else { return None };
+        let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+        let (start, within) = (address & !7, address % 8);
+        if within + u64::from(target.bytes) > 8 {
+            return None;
+        }
+        let value = user::read::<u64>(start).ok()?;
+        let mut shadow = [0; 8];
+        shadow_address::read(start, &mut shadow);
+        let shift = 8 * within as u32;
+        let part = ((1u64 << (8 * target.bytes)) - 1) << shift;
+        Some(Around { start, shift, part, value, shadow: u64::from_le_bytes(shadow) })
+    }
+
+    /// The value with another part.
+    fn with(&self, piece: u64) -> u64 {
+        self.value & !self.part | piece << self.shift & self.part
+    }
+}
+
+/// If the part that is stored completes a number that has been put together from bytes of several ones, it gets the shadow of that.
+fn complete(thread: &Thread<'_>, target: Span, operand: u64, piece: u64) {
+    let Some(around) = Around::of(thread, target, operand) else { return };
+    let settled = rescaled::settled(Number { value: around.with(piece), shadow: around.shadow }, around.part);
+    if settled != around.shadow {
+        shadow_address::write(around.start, &settled.to_le_bytes());
+    }
 }
 
 /// Gives the number in memory of which `target` is a piece its shadow for the case that this piece becomes the given value. `false` if it has another piece of shadow, or another
 /// value than the changed piece has been loaded with.
 fn scale(thread: &mut Thread<'_>, target: Span, operand: u64, piece: u64, shadow: u64) -> bool {
-    let Place::Memory { base, offset } = target.place else { return false };
-    let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
-    let (start, within) = (address & !7, address % 8);
-    if within + u64::from(target.bytes) > 8 {
+    let Some(around) = Around::of(thread, target, operand) else { return false };
+    let before = around.value >> around.shift;
+    let is_same = (around.shadow & around.part) >> around.shift == shadow;
+    if !is_same || !is_changed_piece(thread, before, piece, shadow, target.bytes) {
         return false;
     }
-    let Ok(before) = user::read::<u64>(start) else { return false };
-    let mut bytes = [0; 8];
-    shadow_address::read(start, &mut bytes);
-    let word = u64::from_le_bytes(bytes);
-    let part = (1u64 << (8 * target.bytes)) - 1;
-    let is_same = word >> (8 * within) & part == shadow;
-    if !is_same || !is_changed_piece(thread, before >> (8 * within), piece, shadow, target.bytes) {
-        return false;
-    }
-    let after = before & !(part << (8 * within)) | (piece & part) << (8 * within);
-    let lane = Lane { a: before, b: 0, result: after, shadow_a: word, shadow_b: 0 };
+    let lane = Lane { a: around.value, b: 0, result: around.with(piece), shadow_a: around.shadow, shadow_b: 0 };
     let new = match Recording::trick(thread, &lane, BitOperation::Other) {
         (scaled, 0) => {
-            piece_is_back(before >> (8 * within), piece, shadow, target.bytes);
+            piece_is_back(before, piece, shadow, target.bytes);
             scaled
         }
         // It is none any more: as if the piece had become a constant.
-        _ => without(word, within as u32, target.bytes),
+        _ => without(around.shadow, around.shift / 8, target.bytes),
     };
-    shadow_address::write(start, &new.to_le_bytes());
+    shadow_address::write(around.start, &new.to_le_bytes());
     true
 }
 
