@@ -129,13 +129,20 @@ impl Part {
             BitOperation::Other if self.is_small(lane.result) => return Outcome::Passive,
             // A complement, of which the sign is taken.
             BitOperation::Other if result == !operand.value & self.bits() => return Outcome::Scaled(operand),
-            // A sum changes the sign or the exponent.
-            BitOperation::Other if flips && field != before => return Outcome::Lost,
+            // A sum changes the sign or the exponent, or both of them if it leaves a long mantissa alone whatever it is.
+            BitOperation::Other if flips && field != before && !self.is_beside_mantissa(lane) => return Outcome::Lost,
             _ => {}
         }
         let is_number = field == 0 || field.abs_diff(self.one) <= self.range;
         let same_mantissa = (result ^ operand.value) & self.mantissa == 0;
         if is_number && same_mantissa { Outcome::Scaled(operand) } else { Outcome::Lost }
+    }
+
+    /// Whether the passive operand of a sum has no bit in common with a mantissa of which there is so much that this is no chance.
+    fn is_beside_mantissa(&self, lane: &Lane) -> bool {
+        const LONG: u32 = 16;
+        let summand = if lane.shadow_a == 0 { lane.a } else { lane.b };
+        self.mantissa.count_ones() >= LONG && summand & self.mantissa == 0
     }
 
     /// Whether nothing of the mantissa, or no more than the sign, is left behind a shift to the right.
@@ -401,6 +408,22 @@ mod tests {
         let [value, scaled, dot, expected] = [1.75f32, 14.0, 0.3, 2.4].map(|number| u64::from(number.to_bits() >> 16));
         let lane = Lane { a: value, b: 0x180, result: scaled, shadow_a: dot, shadow_b: 0 };
         assert_eq!(of_short_parts(&lane, Other, false), Some((expected, false)));
+    }
+
+    /// `sub eax, 7ff00000h` doubles a number and changes its sign.
+    #[test]
+    fn a_sum_that_changes_sign_and_exponent_leaves_a_mantissa_alone() {
+        let upper = |number: f64| number.to_bits() >> 32;
+        for value in [7.0, -7.0, 0.3] {
+            let lane = |summand: u64, result: u64| {
+                let lane = Lane { a: upper(value), b: summand, result, shadow_a: upper(4.0), shadow_b: 0 };
+                of_uncertain_parts(&lane, Other, false)
+            };
+            assert_eq!(lane(0x7ff0_0000, upper(-2.0 * value)), Some((upper(-8.0), false)));
+            assert_eq!(lane(0x7ff0_0001, upper(-2.0 * value)), None, "it changes the mantissa of others");
+        }
+        // Of a few bits it can be chance.
+        assert_eq!(of(Other, FIVE, SIGN + 1, FIVE + SIGN + 1), Some((0, true)));
     }
 
     #[test]
