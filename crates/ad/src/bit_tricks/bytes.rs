@@ -73,6 +73,16 @@ impl Lane {
         (operation == BitOperation::Take && bit != 0 && !mask == 0xff << bit.min(56)).then_some((shadow, bit / 8))
     }
 
+    /// A number and its shadow of which a mask in a general register clears one byte but the lowest, or the upper two, and a mask of what is cleared.
+    pub fn hole(&self, operation: BitOperation) -> Option<(u64, u64, u64)> {
+        let is_half = (self.a | self.b | self.result | self.shadow_a | self.shadow_b) >> 32 == 0;
+        let (above, upper) = if is_half { (!0 << 32, 0xffff << 16) } else { (0, 0xffff << 48) };
+        let (bits, shadow, mask) = Lane { a: self.a | above, b: self.b | above, ..*self }.masked()?;
+        let hole = !mask;
+        let is_byte = hole > 0xff && hole == 0xff << hole.trailing_zeros();
+        (operation == BitOperation::Take && (is_byte || hole == upper)).then_some((bits & !above, shadow, hole))
+    }
+
     /// The shadow of two operands whose bytes do not meet.
     fn merged(&self, is_number: impl Fn(u64) -> bool) -> Option<u64> {
         let occupied = |value: u64, shadow: u64| (value | shadow).to_le_bytes().map(|byte| byte != 0);

@@ -10,7 +10,7 @@ use crate::bit_tricks::{Lane, Outcome};
 use crate::instrument::Thread;
 use crate::ir::BitOperation;
 
-use super::{rounding, upper_bytes};
+use super::{holes, rounding, upper_bytes};
 
 /// Stand-in for an index: the first operand.
 const FIRST: u64 = 1;
@@ -19,13 +19,13 @@ const SECOND: u64 = 2;
 
 /// The dot value of the result, in the same eight bytes, with zeros where derivative information is lost, and these bits.
 pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
+    let suspended = thread.fields().disabled != 0;
+    if let Some(outcome) = holes::dot(lane, operation, suspended) {
+        return outcome;
+    }
     if let Some(shadow) = lane.moved(operation, |_| true).or_else(|| lane.taken_apart(operation)) {
         return (shadow, 0);
     }
-    if let Some((shadow, byte)) = lane.cleared_byte(operation) {
-        return (shadow & !(0xff << (8 * byte)), 0);
-    }
-    let suspended = thread.fields().disabled != 0;
     // Bits of a number as an integer: nothing of the result is a real operation.
     let nothing = (operation == BitOperation::FromInteger).then_some((0, true));
     let short = nothing.or_else(|| upper_bytes::of_short_parts(lane, operation, suspended));

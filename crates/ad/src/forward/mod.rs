@@ -8,9 +8,11 @@ mod bundle;
 mod codes;
 mod constants;
 mod held;
+mod holes;
 mod math;
 mod real;
 mod registers;
+mod replaced;
 mod requests;
 mod rounding;
 mod upper_bytes;
@@ -24,7 +26,8 @@ use crate::analysis::Step;
 use crate::bit_tricks::Lane;
 use crate::declared::{self, Declared};
 use crate::instrument::{
-    ACTIVE, Instrument, MOST_LAYERS, Mode, Reporting, Request, Restoring, SUSPENDED, Thread, X87Call, X87Move,
+    ACTIVE, Instrument, MOST_LAYERS, Mode, Replacing, Reporting, Request, Restoring, SUSPENDED, Thread, X87Call,
+    X87Move,
 };
 use crate::ir::{BitOperation, Effect, Format, Place, Span};
 use crate::shadow;
@@ -79,6 +82,7 @@ impl Mode for DotValues {
     const COPY_BYTES: u16 = 32;
     /// Dot values have ten bytes.
     const X87_BYTES: u16 = 16;
+    const REPLACED: Option<Replacing> = Some(replaced::replace);
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
     const SPARE_VECTORS: usize = 4;

@@ -39,13 +39,15 @@ const SMALL: u64 = 4;
 
 impl Part {
     /// Sign and exponent of an 80-bit number.
-    const WORD: Part = Part { sign: 0x8000, exponent: 0x7fff, mantissa: 0, one: 0x3fff, range: 1 << 11, padded: false };
+    pub(super) const WORD: Part =
+        Part { sign: 0x8000, exponent: 0x7fff, mantissa: 0, one: 0x3fff, range: 1 << 11, padded: false };
     /// The same with anything behind it.
     const PADDED_WORD: Part = Part { range: 1 << 9, padded: true, ..Part::WORD };
     /// The upper two bytes of a binary64 number.
-    const WIDE_WORD: Part = Part { exponent: 0x7ff0, mantissa: 0xf, one: 0x3ff0, range: WIDE_RANGE << 4, ..Part::WORD };
+    pub(super) const WIDE_WORD: Part =
+        Part { exponent: 0x7ff0, mantissa: 0xf, one: 0x3ff0, range: WIDE_RANGE << 4, ..Part::WORD };
     /// The upper two bytes of a binary32 number.
-    const NARROW_WORD: Part =
+    pub(super) const NARROW_WORD: Part =
         Part { exponent: 0x7f80, mantissa: 0x7f, one: 0x3f80, range: NARROW_RANGE << 7, ..Part::WORD };
     /// The upper four bytes of a binary64 number.
     const WIDE_HALF: Part = Part {
@@ -63,6 +65,11 @@ impl Part {
     const SHORT: [&'static Part; 4] = [&Part::BYTE, &Part::WORD, &Part::WIDE_WORD, &Part::NARROW_WORD];
     /// Parts that could be other numbers, or parts of them.
     const UNCERTAIN: [&'static Part; 2] = [&Part::WIDE_HALF, &Part::PADDED_WORD];
+
+    /// The least exponent field that is plausible.
+    pub(super) const fn smallest(&self) -> u64 {
+        self.one - self.range
+    }
 
     const fn bits(&self) -> u64 {
         self.sign | (self.sign - 1)
@@ -271,6 +278,39 @@ struct Masked {
 thread_local! {
     /// The newest one first.
     static MASKED: RefCell<VecDeque<Masked>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// What becomes of the part of a dot value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replaced {
+    /// It is this.
+    Scaled(u64),
+    /// There is no number any more, or none before, or one that does not look like one.
+    Nothing,
+    /// It is out of range.
+    Lost,
+}
+
+impl Part {
+    /// Whether this can be the part of a dot value, with nothing behind it.
+    pub(super) fn is_dot(&self, dot: u64) -> bool {
+        dot <= self.bits() && (dot & self.exponent).abs_diff(self.one) <= self.range
+    }
+
+    /// What becomes of a dot value's part if constants are put in place of the number's: sign and exponent change, and what is left of the mantissa counts. `smallest` is the least
+    /// exponent field of a number.
+    pub(super) fn replaced(&self, before: u64, after: u64, dot: u64, smallest: u64) -> Replaced {
+        let Part { sign, exponent, mantissa, .. } = *self;
+        let [old, new, of_dot] = [before, after, dot].map(|bits| bits & exponent);
+        let is_number = (smallest..exponent).contains(&new) && (1..exponent).contains(&old);
+        // A dot value that gets too small vanishes.
+        let Some(field) = (of_dot + new).checked_sub(old).filter(|&field| field != 0) else { return Replaced::Nothing };
+        match (is_number && of_dot != 0, field < exponent) {
+            (false, _) => Replaced::Nothing,
+            (true, false) => Replaced::Lost,
+            (true, true) => Replaced::Scaled((dot ^ before ^ after) & sign | field | dot & mantissa),
+        }
+    }
 }
 
 /// The part that an operand is, if its exponent has been masked out.

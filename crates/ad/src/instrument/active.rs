@@ -14,7 +14,9 @@ use crate::shadow;
 use super::layout::{Fields, field, layers};
 use super::places::{Shadow, clear, is_constant, load, pieces, pieces_of, store};
 use super::replay::Replay;
-use super::{Mode, Restoring, SUSPENDED, atomic, bits, helpers, loads, masked, parts, strings, transfers, x87};
+use super::{
+    Mode, Restoring, SUSPENDED, atomic, bits, helpers, loads, masked, parts, replaced, strings, transfers, x87,
+};
 
 /// So many operations in a block make up for saving and restoring more registers.
 const SEVERAL: usize = 6;
@@ -69,6 +71,16 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 }
             }
             match step.operation.effect {
+                _ if !executed
+                    && own.len() == 1
+                    && let Some(store) = replacing::<M>(instruction, step) =>
+                {
+                    // A helper may look at any of them, and takes their registers.
+                    M::settle(emitter, &mut carried);
+                    let restoring = restoring::<M>(&mut carried);
+                    replaced::emit::<M>(emitter, index, store, restoring);
+                    executed = true;
+                }
                 Effect::Real { .. } | Effect::Convert { .. } => {
                     done = M::arithmetic(emitter, index, own, &mut carried).max(1);
                 }
@@ -170,6 +182,19 @@ fn restoring<M: Mode>(carried: &mut M::Carried) -> Option<Restoring> {
     restoring
 }
 
+/// The step if it replaces one or two bytes in memory that can be a part of a number.
+fn replacing<M: Mode>(instruction: &Instruction, step: &Step) -> Option<replaced::Store> {
+    let store = match step.operation.effect {
+        _ if step.operation.mask.is_some() => return None,
+        Effect::Clear { target } => replaced::Store { target, source: None },
+        Effect::Copy { target, source, bytes } => {
+            replaced::Store { target: Span::new(target, bytes), source: Some(source) }
+        }
+        _ => return None,
+    };
+    replaced::is_store::<M>(instruction, store.target).then_some(store)
+}
+
 /// While differentiation is suspended, the results of operations are passive; values that are moved keep their shadow.
 fn suspend(step: &mut Step) {
     if let (Effect::Real { .. } | Effect::X87 { .. }, Some(target)) =
@@ -184,6 +209,7 @@ fn generals_needed<M: Mode>(step: &Step) -> usize {
     match step.operation.effect {
         Effect::Real { .. } | Effect::Convert { .. } => M::ARITHMETIC_GENERAL,
         Effect::Copy { .. } => 1,
+        Effect::Clear { target } => usize::from(M::REPLACED.is_some() && target.place.is_memory() && target.bytes <= 2),
         Effect::X87Move { .. } => 3,
         Effect::X87 { .. } => M::ARITHMETIC_GENERAL.max(2),
         Effect::Rotate { .. } | Effect::Stack { .. } | Effect::Select { .. } => 2,

@@ -73,7 +73,7 @@ pub(crate) fn lost_at(address: u64) {
 }
 
 /// Takes back a loss that [`lost_at`] has counted: nothing has been lost after all.
-pub(super) fn not_lost_at(address: u64) {
+pub(crate) fn not_lost_at(address: u64) {
     // A note may have been printed meanwhile, at the end of a recording.
     if let Some(loss) = lost().get_mut(&address).filter(|loss| loss.count != 0) {
         loss.count -= 1;

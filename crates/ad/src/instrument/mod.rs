@@ -16,6 +16,7 @@ mod masked;
 mod parts;
 mod passive;
 mod places;
+mod replaced;
 mod replay;
 pub(crate) mod requests;
 mod strings;
@@ -46,9 +47,10 @@ pub(crate) use layout::{
     MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, NUMBER_MARKED, NUMBERS_CHANGED, WORDS, elements, fetched, file, layers,
     place_in_context,
 };
-pub(crate) use losses::{lost_at, lost_count, lost_in_call, lost_in_compression, lost_in_pieces};
+pub(crate) use losses::{lost_at, lost_count, lost_in_call, lost_in_compression, lost_in_pieces, not_lost_at};
 pub(crate) use parts::Stored;
 pub(crate) use places::{Shadow, constant_address, load, reach_memory, shadow_of, store, value_in_memory};
+pub(crate) use replaced::{Replaced, Replacing};
 pub(crate) use requests::Request;
 pub use summary::{EXIT_LOST, Reporting};
 pub use thread::Thread;
@@ -85,6 +87,8 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     /// For one or two active bytes that are about to be stored while [pieces](undone) or numbers have been changed: stores their shadow, or that of the number of which they
     /// become a part. The payload is the [`Site`] with the [`parts::Stored`].
     const PUT_BACK: Option<SiteHelper> = None;
+    /// For one or two bytes that have been replaced in memory, with anything active about them: gives the memory its shadow. In modes without it their shadow just goes with them.
+    const REPLACED: Option<Replacing> = None;
     /// The mode's own client requests.
     const REQUESTS: &'static [Request];
 
@@ -192,7 +196,7 @@ impl<M: Mode> Tool for Instrument<M> {
     fn scratch(&self, version: Version) -> Scratch {
         let Scratch { general, vector } = match version {
             ACTIVE | SUSPENDED => M::SCRATCH,
-            _ => Scratch::default(),
+            _ => Scratch { general: usize::from(M::REPLACED.is_some()), vector: 0 },
         };
         Scratch { general: general + Emitter::layer_registers(), vector }
     }

@@ -12,12 +12,13 @@ use crate::shadow::OPERAND;
 use super::layout::{file, layers};
 use super::places::{Shadow, clear, is_constant, pieces};
 use super::replay::Replay;
-use super::{ACTIVE, Mode, PASSIVE, atomic, loads, masked, parts, strings, transfers};
+use super::{ACTIVE, Mode, PASSIVE, atomic, loads, masked, parts, replaced, strings, transfers};
 
 /// Emits the block.
 pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &mut Emitter<'_>) {
     if ir.operations.iter().any(|operation| accesses_shadow_memory(&operation.effect)) {
-        emitter.reserve_with_layers(0, 0);
+        let replaces = |operation| store_of::<M>(block, operation).is_some();
+        emitter.reserve_with_layers(usize::from(ir.operations.iter().any(replaces)), 0);
     }
     let mut operations = ir.operations.iter().peekable();
     for index in 0..block.instructions().len() {
@@ -28,6 +29,13 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         let mut executed = version == PASSIVE && loads::first(emitter, index, own.iter().copied());
         if version == PASSIVE {
             emit_tests(block, index, &own, emitter);
+        }
+        if let &[operation] = &own[..]
+            && !executed
+            && let Some(store) = store_of::<M>(block, operation)
+        {
+            replaced::emit::<M>(emitter, index, store, None);
+            continue;
         }
         for operation in &own {
             emit_writes::<M>(index, operation, version, emitter);
@@ -42,6 +50,18 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
             emitter.copy(index);
         }
     }
+}
+
+/// The operation if it replaces one or two bytes in memory that can be a part of a number. What comes has been tested, or is passive.
+fn store_of<M: Mode>(block: &Block, operation: &Operation) -> Option<replaced::Store> {
+    let target = match operation.effect {
+        Effect::Clear { target } => target,
+        Effect::Copy { target, bytes, .. } => Span::new(target, bytes),
+        _ => return None,
+    };
+    let instruction = &block.instructions()[usize::from(operation.instruction)];
+    let is_store = operation.mask.is_none() && replaced::is_store::<M>(instruction, target);
+    is_store.then_some(replaced::Store { target, source: None })
 }
 
 /// Whether an effect is tested for, or clears shadow of memory: in blocks without such ones no scratch registers are needed.
