@@ -83,6 +83,9 @@ pub struct Context {
     pub complete_image: u8,
     /// Whether `vector_state` holds AVX-512 registers as well, because the application was seen to use them.
     pub wide_image: u8,
+    /// Whether the tool has ZMM16 to ZMM31 and the mask registers as scratch registers. The application's values of them are in `vector_state` then, whatever
+    /// its component bitmap says. (A whole word for `jrcxz`.)
+    pub lent: u64,
     /// Version in which the thread runs.
     pub version: Version,
     /// The exit that led here, to be linked to the block found: its number, and the generation of the code cache that it belongs to, 0 for
@@ -152,6 +155,13 @@ impl Context {
     /// Gives the application another vector and x87 state.
     pub fn set_vector_image(&mut self, image: [u8; VECTOR_STATE_BYTES]) {
         self.vector_state = image;
+        let layout = crate::translate::xsave_layout();
+        // What is given back from the image is taken as it is there: a component that is not present is zero.
+        for (component, offset, bytes) in [(5, layout.masks, 64), (7, layout.upper_zmm, 1024)] {
+            if offset != 0 && image[XSTATE_BV] & 1 << component == 0 {
+                self.vector_state[offset..offset + bytes].fill(0);
+            }
+        }
         self.complete_image = 1;
     }
 

@@ -42,6 +42,12 @@ pub trait Tool: Send + Sync {
         Scratch::default()
     }
 
+    /// Whether the tool wants ZMM16 to ZMM31, which only EVEX instructions reach, and the mask registers as scratch registers in some blocks: see
+    /// [`Emitter::borrow_avx512`].
+    fn borrows_avx512(&self) -> bool {
+        false
+    }
+
     /// Emits `block` in the given version: a [`Emitter::copy`] for each of its instructions in order, with
     /// instrumentation between. The block's control flow is emitted by the engine afterwards.
     fn instrument(&self, block: &Block, version: Version, emitter: &mut Emitter<'_>);

@@ -12,8 +12,30 @@ use derivgrind_engine::translate::{Block, Emitter};
 use derivgrind_engine::{NullTool, Options, Tool, Version, cache};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// First argument of a run under the engine. The second one is the size of its code cache in bytes.
+mod borrowing;
+
+/// First argument of a run under the engine. The second one is the size of its code cache in bytes, the third one a [`ToolKind`].
 const UNDER_ENGINE: &str = "--under-engine";
+
+/// The tool of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ToolKind {
+    Shadowed,
+    Borrowing,
+}
+
+impl ToolKind {
+    fn name(self) -> &'static str {
+        match self {
+            ToolKind::Shadowed => "shadowed",
+            ToolKind::Borrowing => "borrowing",
+        }
+    }
+
+    fn tool(name: &OsString) -> Box<dyn Tool> {
+        if name == ToolKind::Borrowing.name() { Box::new(borrowing::Borrowing) } else { Box::new(Shadowed) }
+    }
+}
 
 /// The null tool with shadow memory.
 struct Shadowed;
@@ -41,7 +63,7 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|first| first == UNDER_ENGINE) {
         let code_cache = arguments[2].to_str().and_then(|size| size.parse().ok());
         let options = Options { code_cache, ..Options::default() };
-        let Err(error) = derivgrind_engine::run(&arguments[3..], &options, Box::new(Shadowed));
+        let Err(error) = derivgrind_engine::run(&arguments[4..], &options, ToolKind::tool(&arguments[3]));
         eprintln!("{error}");
         return ExitCode::from(error.exit_code() as u8);
     }
@@ -84,25 +106,36 @@ fn with_avx512() -> bool {
 
 impl Program {
     fn trials(&self, directory: &Path) -> Vec<Trial> {
-        let mut trials = vec![self.trial(directory, "dynamic", &[], cache::DEFAULT_BYTES)];
+        let mut trials = vec![self.trial(directory, "dynamic", &[], cache::DEFAULT_BYTES, ToolKind::Shadowed)];
         if self.also_static {
-            trials.push(self.trial(directory, "static", &["-static"], cache::DEFAULT_BYTES));
-            trials.push(self.trial(directory, "fixed-address", &["-no-pie"], cache::DEFAULT_BYTES));
+            trials.push(self.trial(directory, "static", &["-static"], cache::DEFAULT_BYTES, ToolKind::Shadowed));
+            trials.push(self.trial(directory, "fixed-address", &["-no-pie"], cache::DEFAULT_BYTES, ToolKind::Shadowed));
         }
         // Code does not stay for long.
-        trials.push(self.trial(directory, "small-cache", &[], *cache::POSSIBLE_BYTES.start()));
+        let smallest = *cache::POSSIBLE_BYTES.start();
+        trials.push(self.trial(directory, "small-cache", &[], smallest, ToolKind::Shadowed));
+        // All registers that can be lent change hands as often as possible.
+        trials.push(self.trial(directory, "borrowing", &[], cache::DEFAULT_BYTES, ToolKind::Borrowing));
+        trials.push(self.trial(directory, "borrowing-small-cache", &[], smallest, ToolKind::Borrowing));
         trials
     }
 
-    fn trial(&self, directory: &Path, kind: &str, flags: &'static [&'static str], cache: usize) -> Trial {
+    fn trial(
+        &self,
+        directory: &Path,
+        kind: &str,
+        flags: &'static [&'static str],
+        cache: usize,
+        tool: ToolKind,
+    ) -> Trial {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(self.source);
         let (compiler, stem) = (self.compiler, self.source.split('.').next().unwrap_or_default());
         let binary = directory.join(format!("{stem}-{kind}"));
         Trial::test(format!("{stem}::{kind}"), move || {
             compile(compiler, &source, &binary, flags)?;
-            compare(&binary, cache)
+            compare(&binary, cache, tool)
         })
-        .with_ignored_flag(!(self.runs_here)())
+        .with_ignored_flag(!(self.runs_here)() || tool == ToolKind::Borrowing && !borrowing::runs_here())
     }
 }
 
@@ -117,7 +150,7 @@ fn compile(compiler: &str, source: &Path, binary: &PathBuf, flags: &[&str]) -> R
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
 }
 
-fn compare(binary: &Path, cache: usize) -> Result<(), Failed> {
+fn compare(binary: &Path, cache: usize, tool: ToolKind) -> Result<(), Failed> {
     // A program that hangs is ended, by a signal that shows in its status.
     let limited = || {
         let mut command = Command::new("timeout");
@@ -126,7 +159,7 @@ fn compare(binary: &Path, cache: usize) -> Result<(), Failed> {
     };
     let native = limited().arg(binary).output()?;
     let mut engine = limited();
-    engine.arg(std::env::current_exe()?).args([UNDER_ENGINE, &cache.to_string()]).arg(binary);
+    engine.arg(std::env::current_exe()?).args([UNDER_ENGINE, &cache.to_string(), tool.name()]).arg(binary);
     let engine = engine.output()?;
     let text = |output: &Output| {
         format!(

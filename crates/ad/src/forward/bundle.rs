@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-use derivgrind_engine::translate::{Block, Emitter, registers};
+use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use crate::instrument::layers;
 
-use super::codes::{Source, Width};
+use super::codes::{self, Source, Width};
 
 /// Directions whose dot values one register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +33,14 @@ impl Bundle {
     }
 
     /// Bundles of all directions for pieces of so many bytes: as large as the processor's registers allow, beside the block's own instructions.
-    pub fn all(block: &Block, bytes: u16) -> Vec<Bundle> {
+    pub fn all(emitter: &Emitter<'_>, bytes: u16) -> Vec<Bundle> {
         if layers().len() == 1 {
             return Self::singles();
         }
-        let widest = if !registers::has_avx() {
+        let block = emitter.block();
+        let widest = if emitter.has_borrowed_avx512() {
+            64
+        } else if !registers::has_avx() {
             0
         } else if block.has_legacy_vectors() && !registers::mixes_with_wide_vectors() {
             16
@@ -265,7 +268,7 @@ fn wide(register: Register, bytes: u16) -> Register {
 }
 
 fn push(emitter: &mut Emitter<'_>, instruction: Result<Instruction, IcedError>) {
-    emitter.asm().push(&instruction.expect("the code takes such operands"));
+    codes::push(emitter, instruction.expect("the code takes such operands"));
 }
 
 #[cfg(test)]

@@ -21,10 +21,10 @@ pub(super) struct Constants {
     pub zeros: Lanes,
     /// All bits but the signs, for binary32 and binary64.
     pub magnitudes: [Lanes; 2],
+    /// The same in the lowest lane, and zeros in the others.
+    pub low_magnitudes: [Lanes; 2],
     /// The largest number below all rounding constants, for binary32 and binary64.
     pub thresholds: [Lanes; 2],
-    /// All ones in the lowest 4, 8, 16 and 32 bytes.
-    pub low_bytes: [Lanes; 4],
     /// The table of `vfixupimm` that makes numbers zero which stand beside a zero, and keeps the others.
     pub zero_becomes_zero: Lanes,
     /// All zeros in lanes whose dot value is to become zero, else all ones: from a helper to the code that has called it.
@@ -46,13 +46,12 @@ impl Constants {
         for (k, format) in [Format::Binary32, Format::Binary64].into_iter().enumerate() {
             let pattern = pattern(format);
             self.magnitudes[k] = in_all_lanes(pattern.magnitude(), format);
+            let lowest = usize::from(format.bytes());
+            self.low_magnitudes[k][..lowest].copy_from_slice(&self.magnitudes[k][..lowest]);
             self.thresholds[k] = in_all_lanes(pattern.threshold() - 1, format);
         }
         // Four bits for each class of numbers, zeros are class 2: eight stands for +0, zero for the old value (Intel SDM volume 2, VFIXUPIMMPD).
         self.zero_becomes_zero = in_all_lanes(8 << (4 * 2), Format::Binary32);
-        for (k, bytes) in [4, 8, 16, 32].into_iter().enumerate() {
-            self.low_bytes[k] = std::array::from_fn(|byte| if byte < bytes { 0xff } else { 0 });
-        }
     }
 }
 

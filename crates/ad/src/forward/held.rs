@@ -7,7 +7,7 @@ use crate::instrument::{file, place_in_context};
 use crate::ir::Format;
 
 use super::bundle::Assembly;
-use super::codes::{LOAD, STORE, Width};
+use super::codes::{Encoding, LOAD, STORE, Width};
 use super::registers::{Held, Registers};
 
 /// Loads what scratch registers, by their numbers, hold: behind a helper, which leaves nothing in them.
@@ -20,7 +20,7 @@ pub(super) fn load(emitter: &mut Emitter<'_>, held: &[(usize, Held)]) {
         }
         let (format, width) = form(held);
         let load =
-            Instruction::with2(LOAD.of(format, width, registers::has_avx()), sized(emitter, number, width), files[0]);
+            Instruction::with2(LOAD.of(format, width, Encoding::of(emitter)), sized(emitter, number, width), files[0]);
         emitter.asm().push(&load.expect("a load takes register and memory"));
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn store(emitter: &mut Emitter<'_>, held: &[(usize, Held)]) {
         }
         let (format, width) = form(held);
         let store =
-            Instruction::with2(STORE.of(format, width, registers::has_avx()), files[0], sized(emitter, number, width));
+            Instruction::with2(STORE.of(format, width, Encoding::of(emitter)), files[0], sized(emitter, number, width));
         emitter.asm().push(&store.expect("a store takes memory and register"));
     }
 }

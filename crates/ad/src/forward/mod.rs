@@ -3,6 +3,7 @@
 //! A variable's dot value has the variable's own format: 8 bytes binary64 or 4 bytes binary32 at the same place in the shadow. Zero (all bytes zero) is
 //! passive. Dot values are computed by vector instructions next to the program's own, with its rounding mode.
 
+mod beside;
 mod bits;
 mod bundle;
 mod codes;
@@ -86,6 +87,7 @@ impl Mode for DotValues {
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
     const SPARE_VECTORS: usize = 4;
+    const BORROWS_AVX512: bool = true;
 
     type Carried = Registers;
 
@@ -148,7 +150,7 @@ impl Mode for DotValues {
                 Self::copy(emitter, index, target.advanced(offset), source.advanced(offset), half, registers)
             });
         }
-        for bundle in Bundle::all(emitter.block(), bytes) {
+        for bundle in Bundle::all(emitter, bytes) {
             Vector::new(emitter, registers, index, bundle, piece.0, piece.1).copy(target, source);
         }
         true

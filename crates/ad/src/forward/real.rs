@@ -121,7 +121,7 @@ impl Group {
         // Under a mask each direction has its own code: masks are expanded for one.
         let bundles = match self.mask {
             Some(_) => Bundle::singles(),
-            None => Bundle::all(emitter.block(), self.width.bytes(self.format)),
+            None => Bundle::all(emitter, self.width.bytes(self.format)),
         };
         for bundle in bundles {
             let mut vector = self.vector(emitter, registers, index, bundle);
@@ -264,9 +264,7 @@ impl Group {
         for (term, dot, other) in [(A, self.active_a(), b), (B, self.active_b().filter(|_| !square), a)] {
             let Some(dot) = dot else { continue };
             vector.load_dot(T, dot);
-            let dot = vector.source(T);
-            vector.value_beside(term, other, T, V);
-            vector.update(Op::Mul, term, dot);
+            vector.multiply_value(term, other, T, V);
             vector.release(T);
             terms.push(term);
         }
@@ -292,9 +290,7 @@ impl Group {
             vector.release(V);
             vector.repeat(T, quotient);
             vector.load_dot(B, b);
-            vector.keep_beside(T, B, A);
-            let dot = vector.source(B);
-            vector.update(Op::Mul, T, dot);
+            vector.multiply(T, B, A);
             vector.release(B);
         }
         match self.active_a() {
@@ -307,7 +303,7 @@ impl Group {
             vector.release(T);
         }
         let denominator = vector.repeated_value(b, V);
-        divide(vector, A, B, &[(V, denominator)]);
+        vector.divide(A, B, &[(V, denominator)]);
         A
     }
 
@@ -316,7 +312,7 @@ impl Group {
         let root = self.twice_the_root(vector);
         vector.release(V);
         vector.load_dot(A, self.a);
-        divide(vector, A, B, &[(T, root)]);
+        vector.divide(A, B, &[(T, root)]);
         A
     }
 
@@ -337,7 +333,7 @@ impl Group {
         let value = vector.repeated_value(self.a, V);
         vector.load_dot(A, self.a);
         // The quotient by NaN of a masked lane is masked once more.
-        divide(vector, A, B, &[(V, value), (V, value)]);
+        vector.divide(A, B, &[(V, value), (V, value)]);
         negated(vector)
     }
 
@@ -351,7 +347,7 @@ impl Group {
         let dot = vector.source(B);
         vector.update(Op::Add, A, dot);
         vector.release(B);
-        divide(vector, A, B, &[(V, value), (T, root)]);
+        vector.divide(A, B, &[(V, value), (T, root)]);
         negated(vector)
     }
 
@@ -388,25 +384,6 @@ impl Group {
         }
         A
     }
-}
-
-/// Divides a dot value by denominators, each made ready in a scratch register; zero stays zero.
-///
-/// Where the dot value is zero the denominator is a quiet NaN, and the quotient is cleared afterwards: `0 / 0` would raise an exception that the
-/// program does not know of (`sqrt(0)`).
-fn divide(vector: &mut Vector<'_, '_>, dot: Scratch, mask: Scratch, denominators: &[(Scratch, Source)]) {
-    vector.mask_of_zero(mask, dot);
-    for &(scratch, denominator) in denominators {
-        let zeros = vector.source(mask);
-        vector.op(Op::Or, scratch, denominator, zeros);
-        let denominator = vector.source(scratch);
-        vector.update(Op::Div, dot, denominator);
-    }
-    // `!mask & dot`
-    let quotient = vector.source(dot);
-    vector.update(Op::AndNot, mask, quotient);
-    let masked = vector.source(mask);
-    vector.op(Op::Or, dot, masked, masked);
 }
 
 /// `B = 0 - A`

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use derivgrind_engine::context::Context;
 use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
-use iced_x86::Instruction;
+use iced_x86::{Code, Instruction};
 
 use crate::instrument::{
     MOST_LAYERS, Thread, WORDS, constant_address, layers, operand_address, read_shadow, read_value,
@@ -18,13 +18,13 @@ use crate::ir::{Format, Place, RealOperation, Span};
 use crate::rounding::{cancels, concerns, has_value, pattern, sums};
 
 use super::bundle::Bundle;
-use super::codes::{Op, Source};
+use super::codes::{Encoding, Op, Source, Width};
 use super::constants::{Constants, by_format, constant};
 use super::held;
 use super::real::Group;
 use super::registers::Registers;
 use super::vector::Scratch::{T, V};
-use super::vector::{Scratch, Vector};
+use super::vector::{MASK, Scratch, Vector};
 
 /// What the helper knows about the group. These live as long as the process: cached code refers to them.
 struct Site {
@@ -131,11 +131,17 @@ fn suspects(vector: &mut Vector<'_, '_>, index: usize, group: &Group) -> Option<
 /// Tests whether an operand may be a rounding constant in a lane: not if the zero flag is set.
 fn emit_test(vector: &mut Vector<'_, '_>, index: usize, group: &Group, suspects: &[Place]) {
     vector.emitter().save_flags(index);
-    let format = group.format();
-    let magnitudes = Source::Memory(constant(offset_of!(Constants, magnitudes), by_format(format)));
-    let threshold = Source::Memory(constant(offset_of!(Constants, thresholds), by_format(format)));
+    let format = by_format(group.format());
+    let magnitudes = match vector.extent() {
+        Width::Scalar => Source::Memory(constant(offset_of!(Constants, low_magnitudes), format)),
+        _ => vector.in_all_lanes(offset_of!(Constants, magnitudes), format),
+    };
+    let threshold = vector.in_all_lanes(offset_of!(Constants, thresholds), format);
     // First, since it may take a register from dot values that have to be stored, and that needs the part.
-    let second = suspects.get(1).map(|&place| vector.value(place, V));
+    let second = suspects.get(1).map(|&place| match vector.encoding() {
+        Encoding::Evex => vector.operand_value(place, V),
+        _ => vector.value(place, V),
+    });
     vector.take_part(T);
     let mut value = vector.value(suspects[0], T);
     if let Some(second) = second {
@@ -146,10 +152,34 @@ fn emit_test(vector: &mut Vector<'_, '_>, index: usize, group: &Group, suspects:
     vector.op(Op::And, T, value, magnitudes);
     // As integers: as numbers, a union of bits could be NaN, which raises an exception.
     let bits = vector.source(T);
-    vector.op(Op::GreaterBits, T, bits, threshold);
-    vector.test_any(T);
+    vector.test_greater_bits(T, bits, threshold);
     vector.release(T);
     vector.release(V);
+}
+
+impl Vector<'_, '_> {
+    /// Whether the processor has [`Op::GreaterBits`] and a test of all lanes in the group's width.
+    fn can_test(&self) -> bool {
+        if self.extent() == Width::Ymm { is_x86_feature_detected!("avx2") } else { is_x86_feature_detected!("sse4.2") }
+    }
+
+    /// Clears ZF if the bits of `a` are a larger integer than those of `b` in one of the lanes, for scalars in one of all lanes of 16 bytes. `spare` has nothing afterwards.
+    fn test_greater_bits(&mut self, spare: Scratch, a: Source, b: Source) {
+        if self.encoding() == Encoding::Evex {
+            let mask = Source::Register(MASK);
+            self.push(self.code(Op::GreaterBits.codes().0), &[mask, a, b], None);
+            self.push(Code::VEX_Kortestb_kr_kr, &[mask, mask], None);
+            return;
+        }
+        self.op(Op::GreaterBits, spare, a, b);
+        let code = match (self.encoding(), self.extent()) {
+            (Encoding::Legacy, _) => Code::Ptest_xmm_xmmm128,
+            (_, Width::Ymm) => Code::VEX_Vptest_ymm_ymmm256,
+            _ => Code::VEX_Vptest_xmm_xmmm128,
+        };
+        let mask = self.source(spare);
+        self.push(code, &[mask, mask], None);
+    }
 }
 
 /// Whether an operand is in memory that nothing writes, and no lane of it is a rounding constant.

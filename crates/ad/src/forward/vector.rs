@@ -3,8 +3,6 @@
 //! With AVX each instruction has three operands and may read memory that is not aligned. Without, a move comes first. With AVX2 and AVX-512 one operation
 //! computes for several directions: see [`super::bundle`].
 
-use std::mem::offset_of;
-
 use derivgrind_engine::translate::{Emitter, registers};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
@@ -13,8 +11,8 @@ use crate::ir::{Format, Mask, Place, Span};
 use crate::shadow;
 
 use super::bundle::{Assembly, Bundle};
-use super::codes::{Codes, LOAD, Op, SQRT, STORE, Source, Width};
-use super::constants::{Constants, constant};
+use super::codes::{self, Codes, Encoding, FROM_MASK, LOAD, Op, SQRT, STORE, Source, Width};
+use super::constants::constant;
 use super::held;
 use super::registers::{Held, Registers};
 
@@ -51,6 +49,9 @@ struct Assigned {
     borrowed: bool,
 }
 
+/// The mask register that operations use, where the block has none of its own. What is in it does not outlast an operation.
+pub(super) const MASK: Register = Register::K1;
+
 /// Emits code for one group of lanes.
 pub(super) struct Vector<'e, 'a> {
     emitter: &'e mut Emitter<'a>,
@@ -64,7 +65,7 @@ pub(super) struct Vector<'e, 'a> {
     /// Of what is computed now: in all directions of the bundle, or what they share.
     extent: Width,
     mask: Option<Mask>,
-    avx: bool,
+    encoding: Encoding,
 }
 
 impl<'e, 'a> Vector<'e, 'a> {
@@ -79,9 +80,9 @@ impl<'e, 'a> Vector<'e, 'a> {
     ) -> Vector<'e, 'a> {
         registers.provide(emitter.scratch_vectors().saturating_sub(Scratch::with_roles(0)));
         registers.unpin_all();
-        let (roles, avx) = ([None; Scratch::COUNT], registers::has_avx());
+        let (roles, encoding) = ([None; Scratch::COUNT], Encoding::of(emitter));
         let extent = if bundle.is_single() { width } else { bundle.width(width.bytes(format)) };
-        Vector { emitter, registers, roles, index, bundle, format, width, extent, mask: None, avx }
+        Vector { emitter, registers, roles, index, bundle, format, width, extent, mask: None, encoding }
     }
 
     /// What is computed from operand values alone: once for all directions.
@@ -120,7 +121,7 @@ impl<'e, 'a> Vector<'e, 'a> {
     }
 
     /// The register of a role, for a new value.
-    fn own(&mut self, scratch: Scratch) -> Register {
+    pub fn own(&mut self, scratch: Scratch) -> Register {
         let number = match self.roles[scratch as usize] {
             Some(Assigned { number, borrowed: false }) => number,
             other => {
@@ -200,6 +201,27 @@ impl<'e, 'a> Vector<'e, 'a> {
         }
     }
 
+    /// Which encodings it uses.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// What is computed at a time.
+    pub fn extent(&self) -> Width {
+        self.extent
+    }
+
+    /// The lanes' format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// A constant that is the same in all lanes; as [`constant`].
+    pub fn in_all_lanes(&self, offset: usize, number: usize) -> Source {
+        let is_broadcast = self.encoding == Encoding::Evex && self.extent != Width::Scalar;
+        Source::Memory(MemoryOperand { is_broadcast, ..constant(offset, number) })
+    }
+
     /// The emitter.
     pub fn emitter(&mut self) -> &mut Emitter<'a> {
         self.emitter
@@ -237,8 +259,8 @@ impl<'e, 'a> Vector<'e, 'a> {
         }
     }
 
-    fn code(&self, codes: &Codes) -> Code {
-        codes.of(self.format, self.extent, self.avx)
+    pub fn code(&self, codes: &Codes) -> Code {
+        codes.of(self.format, self.extent, self.encoding)
     }
 
     /// `target = a op b`. Without AVX, `b` must not be `target` unless `a` is.
@@ -246,26 +268,36 @@ impl<'e, 'a> Vector<'e, 'a> {
         let target = self.own(target);
         let (codes, predicate) = op.codes();
         let code = self.code(codes);
-        if !self.avx {
+        if self.encoding == Encoding::Legacy {
             self.move_to(target, a);
             self.push(code, &[Source::Register(target), b], predicate);
             return;
         }
-        let a = match a {
-            Source::Register(a) => a,
-            Source::Memory(_) => {
-                self.move_to(target, a);
-                target
-            }
-        };
+        let a = self.in_register(a, target);
+        if self.encoding == Encoding::Evex && op.compares() {
+            self.push(code, &[Source::Register(MASK), Source::Register(a), b], predicate);
+            self.push(self.code(&FROM_MASK), &[Source::Register(target), Source::Register(MASK)], None);
+            return;
+        }
         self.push(code, &[Source::Register(target), Source::Register(a), b], predicate);
+    }
+
+    /// The register of an operand: `spare`, if it is in memory.
+    fn in_register(&mut self, operand: Source, spare: Register) -> Register {
+        match operand {
+            Source::Register(register) => register,
+            Source::Memory(_) => {
+                self.move_to(spare, operand);
+                spare
+            }
+        }
     }
 
     /// `target = sqrt(a)`
     pub fn sqrt(&mut self, target: Scratch, a: Source) {
         let target = self.own(target);
         let code = self.code(&SQRT);
-        if self.avx && self.extent == Width::Scalar {
+        if self.encoding != Encoding::Legacy && self.extent == Width::Scalar {
             // The upper lanes come from another operand: from one that is ready.
             let upper = match a {
                 Source::Register(register) => register,
@@ -289,70 +321,6 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.op(Op::Xor, target, register, register);
     }
 
-    /// `target = all ones where of is zero`
-    pub fn mask_of_zero(&mut self, target: Scratch, of: Scratch) {
-        let of = self.source(of);
-        if self.extent != Width::Zmm {
-            self.op(Op::Equals, target, of, Source::Memory(zeros()));
-            return;
-        }
-        let mask = self.own(target);
-        self.ternary(mask, ALL_ONES);
-        self.zero_where_zero(mask, of);
-        self.ternary(mask, NOT);
-    }
-
-    /// `target = value where dot is not zero, else zero`; the value is that of the lanes from `place` on. `spare` has nothing afterwards.
-    pub fn value_beside(&mut self, target: Scratch, place: Place, dot: Scratch, spare: Scratch) {
-        let dot = self.source(dot);
-        if self.extent == Width::Zmm {
-            let value = self.repeated_value(place, target);
-            debug_assert!(matches!(value, Source::Register(_)));
-            let register = self.own(target);
-            self.zero_where_zero(register, dot);
-            return;
-        }
-        self.op(Op::Differs, target, dot, Source::Memory(zeros()));
-        let value = self.repeated_value(place, spare);
-        self.update(Op::And, target, value);
-        self.release(spare);
-    }
-
-    /// `target = target where dot is not zero, else zero`. `spare` has nothing afterwards.
-    pub fn keep_beside(&mut self, target: Scratch, dot: Scratch, spare: Scratch) {
-        let dot = self.source(dot);
-        if self.extent == Width::Zmm {
-            let register = self.own(target);
-            self.zero_where_zero(register, dot);
-            return;
-        }
-        self.op(Op::Differs, spare, dot, Source::Memory(zeros()));
-        let mask = self.source(spare);
-        self.update(Op::And, target, mask);
-        self.release(spare);
-    }
-
-    /// Makes those lanes of 64 bytes zero where others are: comparisons of so many leave their results in mask registers, which belong to the program.
-    fn zero_where_zero(&mut self, register: Register, others: Source) {
-        let Source::Register(others) = others else { return };
-        let code = match self.format {
-            Format::Binary32 => Code::EVEX_Vfixupimmps_zmm_k1z_zmm_zmmm512b32_imm8_sae,
-            Format::Binary64 => Code::EVEX_Vfixupimmpd_zmm_k1z_zmm_zmmm512b64_imm8_sae,
-        };
-        let table = constant(offset_of!(Constants, zero_becomes_zero), 0);
-        let instruction = Instruction::with4(code, register, others, table, 0);
-        let mut instruction = instruction.expect("vfixupimm takes registers, memory and a constant");
-        instruction.set_is_broadcast(true);
-        self.emitter.asm().push(&instruction);
-    }
-
-    /// A function of each bit of a register of 64 bytes: Intel SDM volume 2, VPTERNLOGD.
-    fn ternary(&mut self, register: Register, function: u32) {
-        let code = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
-        let instruction = Instruction::with4(code, register, register, register, function);
-        self.emitter.asm().push(&instruction.expect("vpternlogd takes registers and a constant"));
-    }
-
     /// A scratch register as an operand.
     pub fn source(&mut self, scratch: Scratch) -> Source {
         Source::Register(self.register(scratch))
@@ -362,9 +330,9 @@ impl<'e, 'a> Vector<'e, 'a> {
         match from {
             Source::Register(register) if register == target => {}
             Source::Register(register) => {
-                let code = if self.avx { Code::VEX_Vmovaps_xmm_xmmm128 } else { Code::Movaps_xmm_xmmm128 };
                 let code = match self.extent {
-                    Width::Scalar | Width::Xmm => code,
+                    Width::Scalar | Width::Xmm if self.encoding == Encoding::Legacy => Code::Movaps_xmm_xmmm128,
+                    Width::Scalar | Width::Xmm => Code::VEX_Vmovaps_xmm_xmmm128,
                     Width::Ymm => Code::VEX_Vmovaps_ymm_ymmm256,
                     Width::Zmm => Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
                 };
@@ -398,7 +366,9 @@ impl<'e, 'a> Vector<'e, 'a> {
         let held = self.range(place).and_then(|range| self.registers.find(range));
         match held {
             Some(number) => Source::Register(self.numbered(number)),
-            None if self.avx && self.bundle.is_single() => Source::Memory(self.shadows_of(place)[0]),
+            None if self.encoding != Encoding::Legacy && self.bundle.is_single() => {
+                Source::Memory(self.shadows_of(place)[0])
+            }
             None => {
                 self.load_dot(spare, place);
                 self.source(spare)
@@ -470,6 +440,19 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.repeat(spare, value)
     }
 
+    /// The same as an operand of an arithmetic instruction that is only in AVX-512: it may be in memory.
+    pub fn operand_value(&mut self, place: Place, spare: Scratch) -> Source {
+        if self.bundle.is_single() {
+            return self.value_where_it_is(place, spare);
+        }
+        match self.shared(|vector| vector.value_where_it_is(place, spare)) {
+            Source::Memory(element) if self.width == Width::Scalar => {
+                Source::Memory(MemoryOperand { is_broadcast: true, ..element })
+            }
+            value => self.repeat(spare, value),
+        }
+    }
+
     fn value_where_it_is(&mut self, place: Place, spare: Scratch) -> Source {
         match place {
             Place::Memory { base, offset } => Source::Memory(value_in_memory(self.emitter, self.index, base, offset)),
@@ -503,16 +486,19 @@ impl<'e, 'a> Vector<'e, 'a> {
         } else if within >= 16 {
             // Only AVX code has values there.
             let extract = Instruction::with3(Code::VEX_Vextractf128_xmmm128_ymm_imm8, spare, registers::ymm(number), 1);
-            self.emitter.asm().push(&extract.expect("vextractf128 takes registers and a constant"));
+            codes::push(self.emitter, extract.expect("vextractf128 takes registers and a constant"));
             register = spare;
         }
         if !within.is_multiple_of(16) {
             // As four parts of 4 bytes: the wanted ones to the low end.
             let part = i32::from(within % 16 / 4);
-            let code = if self.avx { Code::VEX_Vpshufd_xmm_xmmm128_imm8 } else { Code::Pshufd_xmm_xmmm128_imm8 };
+            let code = match self.encoding {
+                Encoding::Legacy => Code::Pshufd_xmm_xmmm128_imm8,
+                _ => Code::VEX_Vpshufd_xmm_xmmm128_imm8,
+            };
             let order = if self.format == Format::Binary64 { part | (part + 1) << 2 } else { part };
             let shuffle = Instruction::with3(code, spare, register, order);
-            self.emitter.asm().push(&shuffle.expect("pshufd takes registers and a constant"));
+            codes::push(self.emitter, shuffle.expect("pshufd takes registers and a constant"));
             register = spare;
         }
         register
@@ -521,24 +507,11 @@ impl<'e, 'a> Vector<'e, 'a> {
     /// A part of a register that only AVX-512 has.
     fn extract(&mut self, code: Code, to: Register, number: usize, part: u16) {
         let extract = Instruction::with3(code, to, registers::zmm(number), i32::from(part));
-        self.emitter.asm().push(&extract.expect("an extraction takes registers and a constant"));
+        codes::push(self.emitter, extract.expect("an extraction takes registers and a constant"));
     }
 
-    fn push(&mut self, code: Code, operands: &[Source], predicate: Option<u32>) {
-        use Source::{Memory, Register as R};
-        let instruction = match (operands, predicate) {
-            (&[R(a), R(b)], None) => Instruction::with2(code, a, b),
-            (&[R(a), Memory(b)], None) => Instruction::with2(code, a, b),
-            (&[Memory(a), R(b)], None) => Instruction::with2(code, a, b),
-            (&[R(a), R(b), R(c)], None) => Instruction::with3(code, a, b, c),
-            (&[R(a), R(b), Memory(c)], None) => Instruction::with3(code, a, b, c),
-            (&[R(a), R(b)], Some(predicate)) => Instruction::with3(code, a, b, predicate),
-            (&[R(a), Memory(b)], Some(predicate)) => Instruction::with3(code, a, b, predicate),
-            (&[R(a), R(b), R(c)], Some(predicate)) => Instruction::with4(code, a, b, c, predicate),
-            (&[R(a), R(b), Memory(c)], Some(predicate)) => Instruction::with4(code, a, b, c, predicate),
-            _ => unreachable!("no instruction has such operands"),
-        };
-        self.emitter.asm().push(&instruction.expect("the code takes such operands"));
+    pub fn push(&mut self, code: Code, operands: &[Source], predicate: Option<u32>) {
+        codes::push(self.emitter, instruction(code, operands, predicate));
     }
 
     /// Moves dot values as they are.
@@ -547,50 +520,38 @@ impl<'e, 'a> Vector<'e, 'a> {
         self.store_dot(target, Scratch::A);
     }
 
-    /// Whether the processor has [`Op::GreaterBits`] and [`Vector::test_any`] in the group's width.
-    pub fn can_test(&self) -> bool {
-        if self.width == Width::Ymm { is_x86_feature_detected!("avx2") } else { is_x86_feature_detected!("sse4.2") }
-    }
-
-    /// Clears ZF if a mask is not zero in one of the group's lanes.
-    pub fn test_any(&mut self, mask: Scratch) {
-        let bytes = match self.width {
-            Width::Scalar => usize::from(self.format == Format::Binary64),
-            Width::Xmm => 2,
-            Width::Ymm | Width::Zmm => 3,
-        };
-        let code = match (self.avx, self.width) {
-            (true, Width::Ymm) => Code::VEX_Vptest_ymm_ymmm256,
-            (true, _) => Code::VEX_Vptest_xmm_xmmm128,
-            (false, _) => Code::Ptest_xmm_xmmm128,
-        };
-        let lanes = Source::Memory(constant(offset_of!(Constants, low_bytes), bytes));
-        let mask = self.source(mask);
-        self.push(code, &[mask, lanes], None);
-    }
-
     /// The dot value of a converted number: `cvtss2sd` or `cvtsd2ss` of the operand's, which has the other format.
     pub fn convert(&mut self, target: Place, source: Place) {
         self.zero(Scratch::A);
         let register = self.own(Scratch::A);
         let from = self.shadows_of(source)[0];
-        let code = match (self.format, self.avx) {
-            (Format::Binary64, true) => Code::VEX_Vcvtss2sd_xmm_xmm_xmmm32,
-            (Format::Binary64, false) => Code::Cvtss2sd_xmm_xmmm32,
-            (Format::Binary32, true) => Code::VEX_Vcvtsd2ss_xmm_xmm_xmmm64,
-            (Format::Binary32, false) => Code::Cvtsd2ss_xmm_xmmm64,
+        let legacy = self.encoding == Encoding::Legacy;
+        let code = match (self.format, legacy) {
+            (Format::Binary64, false) => Code::VEX_Vcvtss2sd_xmm_xmm_xmmm32,
+            (Format::Binary64, true) => Code::Cvtss2sd_xmm_xmmm32,
+            (Format::Binary32, false) => Code::VEX_Vcvtsd2ss_xmm_xmm_xmmm64,
+            (Format::Binary32, true) => Code::Cvtsd2ss_xmm_xmmm64,
         };
         let operands = [Source::Register(register), Source::Register(register), Source::Memory(from)];
-        self.push(code, if self.avx { &operands } else { &operands[1..] }, None);
+        self.push(code, if legacy { &operands[1..] } else { &operands }, None);
         self.store_result(target, Scratch::A);
     }
 }
 
-/// Functions of three bits.
-const ALL_ONES: u32 = 0xff;
-const NOT: u32 = 0x55;
-
-/// 32 bytes of zeros in the context, aligned.
-fn zeros() -> MemoryOperand {
-    constant(offset_of!(Constants, zeros), 0)
+/// An instruction with such operands, and a constant at the end if there is one.
+pub(super) fn instruction(code: Code, operands: &[Source], constant: Option<u32>) -> Instruction {
+    use Source::{Memory, Register as R};
+    let instruction = match (operands, constant) {
+        (&[R(a), R(b)], None) => Instruction::with2(code, a, b),
+        (&[R(a), Memory(b)], None) => Instruction::with2(code, a, b),
+        (&[Memory(a), R(b)], None) => Instruction::with2(code, a, b),
+        (&[R(a), R(b), R(c)], None) => Instruction::with3(code, a, b, c),
+        (&[R(a), R(b), Memory(c)], None) => Instruction::with3(code, a, b, c),
+        (&[R(a), R(b)], Some(constant)) => Instruction::with3(code, a, b, constant),
+        (&[R(a), Memory(b)], Some(constant)) => Instruction::with3(code, a, b, constant),
+        (&[R(a), R(b), R(c)], Some(constant)) => Instruction::with4(code, a, b, c, constant),
+        (&[R(a), R(b), Memory(c)], Some(constant)) => Instruction::with4(code, a, b, c, constant),
+        _ => unreachable!("no instruction has such operands"),
+    };
+    instruction.expect("the code takes such operands")
 }

@@ -33,11 +33,16 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         emit_countdown(emitter);
     }
     let vectors = (0..steps.len()).map(|first| vectors_needed::<M>(&steps[first..])).max().unwrap_or(0);
-    let arithmetic = steps.iter().filter(|step| matches!(step.operation.effect, Effect::Real { .. })).count();
-    let spare = if arithmetic >= SEVERAL { M::SPARE_VECTORS } else { 0 };
-    let vectors = (vectors + spare).min(block.used().free_vector().count()).min(Emitter::MOST_VECTORS);
     let generals = steps.iter().map(generals_needed::<M>).max().unwrap_or(0);
-    emitter.reserve_with_layers(generals, vectors);
+    if vectors > 0 && emitter.can_borrow_avx512() && !steps.iter().any(is_replay) {
+        emitter.borrow_avx512();
+        emitter.reserve_with_layers(generals, 0);
+    } else {
+        let arithmetic = steps.iter().filter(|step| matches!(step.operation.effect, Effect::Real { .. })).count();
+        let spare = if arithmetic >= SEVERAL { M::SPARE_VECTORS } else { 0 };
+        let vectors = (vectors + spare).min(block.used().free_vector().count()).min(Emitter::MOST_VECTORS);
+        emitter.reserve_with_layers(generals, vectors);
+    }
     let mut carried = M::Carried::default();
     let mut steps = &steps[..];
     for (index, instruction) in instructions.iter().enumerate() {
@@ -138,6 +143,11 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         }
     }
     M::settle(emitter, &mut carried);
+}
+
+/// Whether an instruction is run once more on shadow, on registers that its own encoding reaches.
+fn is_replay(step: &Step) -> bool {
+    matches!(step.operation.effect, Effect::Replay { .. })
 }
 
 /// Whether an instruction cannot leave the block, but for a fault.

@@ -79,6 +79,8 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     const COPY_BYTES: u16;
     /// Scratch vector registers beyond what operations need, if there are free ones, in blocks with several operations.
     const SPARE_VECTORS: usize = 0;
+    /// Whether dot values or whatever else is in vector registers can be in ZMM16 to ZMM31: see [`Emitter::borrow_avx512`].
+    const BORROWS_AVX512: bool = false;
     /// Bytes in the shadow of an x87 register that can be other than zero, in words of eight: 8 or 16.
     const X87_BYTES: u16;
     /// For one or two bytes whose shadow is not zero and becomes so: makes them passive, and so that the number that they are a part of is seen to be none. The payload is the
@@ -199,6 +201,10 @@ impl<M: Mode> Tool for Instrument<M> {
             _ => Scratch { general: usize::from(M::REPLACED.is_some()), vector: 0 },
         };
         Scratch { general: general + Emitter::layer_registers(), vector }
+    }
+
+    fn borrows_avx512(&self) -> bool {
+        M::BORROWS_AVX512
     }
 
     fn instrument(&self, block: &Block, version: Version, emitter: &mut Emitter<'_>) {

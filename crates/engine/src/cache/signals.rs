@@ -38,6 +38,9 @@ pub unsafe fn request_exit(ucontext: *mut libc::ucontext_t, context: *mut Contex
             set_instruction_pointer(ucontext, search.miss);
         }
     }
+    // A block has called a routine that lets registers change hands, and told it where to go on.
+    // SAFETY: as the caller promises.
+    let pc = if trampolines::exchanging_at(pc) { unsafe { return_of_exchange(ucontext) } } else { pc };
     if let Some((space, number)) = cache.block_at(pc) {
         let block = &cache.spaces[space].blocks[number];
         if block.is_arriving(pc) {
@@ -117,10 +120,14 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
         (*context).rflags = if entry.flags_saved { unpack_flags(flags, (*context).saved_flags) } else { flags };
         (*context).rip = entry.address;
         (*context).version = block.key.1;
+        let lent = ((*context).lent != 0).then(|| Lent::of(context));
         save_vectors(context, machine.fpregs.cast::<u8>());
         (*context).complete_image = 1;
         for pending in &block.pending[entry.pending.0 as usize..entry.pending.1 as usize] {
             store_pending(context, pending, usize::from(block.vector_scratch[usize::from(pending.register)]));
+        }
+        if let Some(lent) = lent {
+            lent.put_back(context);
         }
         for (k, &vector) in block.vector_scratch.iter().enumerate().filter(|(k, _)| entry.vectors & (1 << k) != 0) {
             restore_spilled_vector(context, k, usize::from(vector));
@@ -186,6 +193,46 @@ unsafe fn save_vectors(context: *mut Context, image: *const u8) {
     }
 }
 
+/// The application's values of the registers that the tool has: see `translate::lent`.
+struct Lent {
+    masks: [u8; 64],
+    vectors: [u8; 1024],
+}
+
+impl Lent {
+    /// What the context's image has.
+    ///
+    /// # Safety
+    /// `context` is the calling thread's, and the tool has the registers.
+    unsafe fn of(context: *const Context) -> Lent {
+        let layout = crate::translate::xsave_layout();
+        // SAFETY: the processor has these components, since the registers are lent; their offsets lie within the image.
+        unsafe {
+            let state = (&raw const (*context).vector_state).cast::<u8>();
+            Lent {
+                masks: state.add(layout.masks).cast::<[u8; 64]>().read(),
+                vectors: state.add(layout.upper_zmm).cast::<[u8; 1024]>().read(),
+            }
+        }
+    }
+
+    /// Puts it into an image that has the tool's values.
+    ///
+    /// # Safety
+    /// As for [`Lent::of`].
+    unsafe fn put_back(self, context: *mut Context) {
+        let layout = crate::translate::xsave_layout();
+        // SAFETY: as in `of`.
+        unsafe {
+            let state = (&raw mut (*context).vector_state).cast::<u8>();
+            state.add(layout.masks).cast::<[u8; 64]>().write(self.masks);
+            state.add(layout.upper_zmm).cast::<[u8; 1024]>().write(self.vectors);
+            let components = state.add(XSTATE_BV).cast::<u64>();
+            components.write_unaligned(components.read_unaligned() | trampolines::LENT_COMPONENTS);
+        }
+    }
+}
+
 /// Stores what the block has put off; `vector` is the register's hardware number.
 ///
 /// # Safety
@@ -193,11 +240,13 @@ unsafe fn save_vectors(context: *mut Context, image: *const u8) {
 unsafe fn store_pending(context: *mut Context, pending: &Pending, vector: usize) {
     let layout = *crate::translate::xsave_layout();
     // Component, offset and bytes of each part of a register, from its low end.
-    let parts = [
+    let low = [
         (1 << 1, XMM_AREA + 16 * vector, 16),
         (1 << 2, layout.ymm_high + 16 * vector, 16),
         (1 << 6, layout.zmm_high + 32 * vector, 32),
     ];
+    let high = [(1 << 7, layout.upper_zmm + 64 * vector.saturating_sub(16), 64)];
+    let parts = if vector < 16 { &low[..] } else { &high[..] };
     let mut register = [0u8; 64];
     let mut from = 0;
     // SAFETY: offsets within the image, as the processor reports them; the emitter gives places inside the context. Components that are not there
@@ -205,7 +254,7 @@ unsafe fn store_pending(context: *mut Context, pending: &Pending, vector: usize)
     unsafe {
         let state = (&raw const (*context).vector_state).cast::<u8>();
         let present = state.add(XSTATE_BV).cast::<u64>().read_unaligned();
-        for (component, offset, bytes) in parts {
+        for &(component, offset, bytes) in parts {
             if present & component != 0 {
                 std::ptr::copy_nonoverlapping(state.add(offset), register[from..].as_mut_ptr(), bytes);
             }
@@ -268,6 +317,13 @@ unsafe fn zero_if_absent(state: *mut u8, present: &mut u64, component: u64, offs
         unsafe { state.add(offset).write_bytes(0, length) };
         *present |= component;
     }
+}
+
+/// # Safety
+/// `ucontext` is that of a signal that has interrupted one of the routines of `translate::lent`.
+unsafe fn return_of_exchange(ucontext: *mut libc::ucontext_t) -> u64 {
+    // SAFETY: as the caller promises.
+    unsafe { (*ucontext).uc_mcontext.gregs[libc::REG_RCX as usize] as u64 }
 }
 
 /// # Safety

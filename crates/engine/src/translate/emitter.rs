@@ -8,6 +8,7 @@ use iced_x86::{Instruction, MemoryOperand, Mnemonic, Register};
 use super::assembler::{Assembler, Label};
 use super::block::Block;
 use super::exits::Exit;
+use super::lent;
 use super::operand::{self, Reach, context_memory};
 use super::pending::{Pending, PendingRange};
 use super::registers::{self, RegisterSet};
@@ -112,6 +113,8 @@ pub struct Emitter<'a> {
     copied: bool,
     pub(super) scratch_general: Vec<Register>,
     pub(super) scratch_vector: Vec<u8>,
+    /// Whether registers that only AVX-512 has can be the tool's in some blocks.
+    pub(super) borrows: bool,
     pub(super) pending: Vec<Pending>,
     /// Of the scratch registers, those for operands in further shadow layers: one for an address, others for distances.
     pub(super) layer_scratch: Vec<Register>,
@@ -154,6 +157,7 @@ pub(crate) fn translate(
         copied: false,
         scratch_general: Vec::new(),
         scratch_vector: Vec::new(),
+        borrows: lent::available() && tool.borrows_avx512(),
         pending: Vec::new(),
         layer_scratch: Vec::new(),
     };
@@ -162,6 +166,7 @@ pub(crate) fn translate(
         emitter.emit_checked_entry();
     }
     let entry = emitter.asm.position() as u64;
+    emitter.give_lendable();
     let hooked = match hooks::hook_at(block.address) {
         // Programs resolve their functions at start-up, in whatever version they start.
         Some(Hook::IfuncResolver(_)) => true,

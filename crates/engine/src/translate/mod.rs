@@ -8,6 +8,7 @@ mod emitter;
 mod exits;
 mod flags;
 mod layers;
+mod lent;
 mod liveness;
 mod null;
 mod operand;

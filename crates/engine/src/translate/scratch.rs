@@ -20,9 +20,13 @@ impl Emitter<'_> {
     /// tool has asked for in [`Tool::scratch`](crate::Tool::scratch).
     pub fn reserve(&mut self, generals: usize, vectors: usize) {
         assert!(vectors <= Self::MOST_VECTORS, "there are {VECTOR_SLOTS} places for their values");
-        assert!(self.scratch_general.is_empty() && self.scratch_vector.is_empty(), "reserved once a block");
+        assert!(self.scratch_general.is_empty() && self.state.vectors == 0, "reserved once a block");
+        assert!(vectors == 0 || self.scratch_vector.is_empty(), "of one kind or the other");
         self.scratch_general = self.block.used().free_general().take(generals).map(general).collect();
-        self.scratch_vector = self.block.used().free_vector().take(vectors).map(|n| n as u8).collect();
+        if vectors != 0 {
+            self.scratch_vector = self.block.used().free_vector().take(vectors).map(|n| n as u8).collect();
+            self.state.vectors = ((1u16 << self.scratch_vector.len()) - 1) as u8;
+        }
         self.spill_scratch();
     }
 
@@ -51,7 +55,6 @@ impl Emitter<'_> {
             self.asm.store(spill_slot(register), register);
             self.state.spilled |= 1 << register.number();
         }
-        self.state.vectors = ((1u16 << self.scratch_vector.len()) - 1) as u8;
         self.save_vectors();
         self.note_state();
     }

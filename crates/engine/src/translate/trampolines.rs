@@ -9,6 +9,7 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Assembler, Condition, Label};
 use super::control_flow::emit_search;
+use super::lent::{self, Exchange};
 use super::operand::context_memory;
 use super::registers::{general, xmm, ymm, zmm};
 use super::vector_state;
@@ -27,6 +28,8 @@ pub(crate) struct Trampolines {
     pub abandon: u64,
     /// The search for targets of indirect branches, for each set of tables.
     pub searches: [Search; cache::SETS],
+    /// How the registers that only AVX-512 has change hands.
+    pub exchange: Exchange,
     /// A byte that says what has to be saved at exits, a [`Saving`].
     saving: u64,
 }
@@ -80,6 +83,15 @@ pub(crate) fn get() -> &'static Trampolines {
 /// The search routine of a set of tables.
 pub(crate) fn search(set: cache::Set) -> &'static Search {
     &get().searches[set.number()]
+}
+
+/// Components of an XSAVE image that hold the registers which can be lent to the tool.
+pub(crate) const LENT_COMPONENTS: u64 = lent::COMPONENTS as u64;
+
+/// Whether a thread at `pc` is in one of the routines of [`Exchange`]. Then RCX has the address in a block where it goes on.
+pub(crate) fn exchanging_at(pc: u64) -> bool {
+    let Exchange { take, end, .. } = get().exchange;
+    (take..end).contains(&pc)
 }
 
 /// XSAVE components that engine code could destroy: x87, SSE, AVX, AVX-512. (PKRU and AMX tiles it does not touch.)
@@ -161,10 +173,11 @@ pub(crate) fn install(base: u64) -> Vec<u8> {
     let abandon = asm.address();
     emit_return(&mut asm);
     let searches = cache::Set::all().map(|(set, number)| emit_search(&mut asm, set, number, exit));
+    let exchange = lent::emit_exchange(&mut asm);
     asm.bind(saving);
     let saving = asm.address();
     asm.bytes(&[Saving::Narrow as u8]);
-    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, searches, saving });
+    let _ = TRAMPOLINES.set(Trampolines { enter, exit, abandon, searches, exchange, saving });
     asm.finish()
 }
 
@@ -195,8 +208,7 @@ fn emit_enter(asm: &mut Assembler, components: u32) {
 
     asm.bind(whole);
     store_byte(asm, offset_of!(Context, complete_image), 0);
-    component_mask(asm, components);
-    with_context(asm, Code::Xrstor64_mem, offset_of!(Context, vector_state));
+    vector_state::transfer_whole(asm, Code::Xrstor64_mem, components);
     asm.jump(loaded);
 
     asm.bind(wide);
@@ -239,8 +251,8 @@ fn emit_exit(asm: &mut Assembler, components: u32, saving: Label) {
 
     asm.bind(whole);
     store_byte(asm, offset_of!(Context, complete_image), 1);
-    component_mask(asm, components);
-    with_context(asm, Code::Xsave64_mem, offset_of!(Context, vector_state));
+    vector_state::transfer_whole(asm, Code::Xsave64_mem, components);
+    vector_state::note_lent(asm);
     asm.jump(saved);
 }
 
@@ -253,11 +265,6 @@ fn emit_return(asm: &mut Assembler) {
         push1(asm, Code::Pop_r64, register);
     }
     asm.push(&Instruction::with(Code::Retnq));
-}
-
-fn component_mask(asm: &mut Assembler, components: u32) {
-    asm.constant(Register::RAX, u64::from(components));
-    asm.constant(Register::RDX, 0);
 }
 
 /// An instruction with one memory operand in the context.

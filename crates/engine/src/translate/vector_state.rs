@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Assembler, Condition};
+use super::lent;
 use super::operand::context_memory;
 use super::registers::{xmm, ymm, zmm};
 use super::trampolines::{compare_byte, with_context};
@@ -102,7 +103,7 @@ pub(super) fn store(asm: &mut Assembler) {
     note_upper(asm, Code::VEX_Vptest_xmm_xmmm128, xmm(0));
 }
 
-/// The same for AVX-512: all 32 registers and the mask registers.
+/// The same for AVX-512: all 32 registers and the mask registers, but for those that the tool has.
 pub(super) fn store_wide(asm: &mut Assembler) {
     let layout = xsave_layout();
     store_header(asm, UP_TO_AVX512);
@@ -113,6 +114,19 @@ pub(super) fn store_wide(asm: &mut Assembler) {
         let extract = Instruction::with3(Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, slot, zmm(number), 1);
         asm.push(&extract.expect("vextractf64x4 takes memory, register and constant"));
     }
+    unless_lent(asm, store_lendable);
+    for number in 1..16 {
+        push3(asm, Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, zmm(0), zmm(0), zmm(number));
+    }
+    extract(asm, Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, ymm(1), zmm(0));
+    extract(asm, Code::VEX_Vextractf128_xmmm128_ymm_imm8, xmm(2), ymm(0));
+    push3(asm, Code::VEX_Vorps_ymm_ymm_ymmm256, ymm(1), ymm(1), ymm(2));
+    note_upper(asm, Code::VEX_Vptest_ymm_ymmm256, ymm(1));
+}
+
+/// Stores ZMM16 to ZMM31 and the masks, which can be lent ([`super::lent`]).
+pub(super) fn store_lendable(asm: &mut Assembler) {
+    let layout = xsave_layout();
     for number in 16..32 {
         let slot = slot(layout.upper_zmm + 64 * (number - 16));
         asm.push(&move_to(Code::EVEX_Vmovups_zmmm512_k1z_zmm, slot, zmm(number)));
@@ -121,13 +135,45 @@ pub(super) fn store_wide(asm: &mut Assembler) {
         let slot = slot(layout.masks + 8 * number as usize);
         asm.push(&move_to(mask_store(), slot, Register::K0 + number));
     }
-    for number in 1..16 {
-        push3(asm, Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, zmm(0), zmm(0), zmm(number));
+}
+
+/// Loads what [`store_lendable`] has stored.
+pub(super) fn load_lendable(asm: &mut Assembler) {
+    let layout = xsave_layout();
+    for number in 16..32 {
+        let slot = slot(layout.upper_zmm + 64 * (number - 16));
+        asm.push2m(Code::EVEX_Vmovups_zmm_k1z_zmmm512, zmm(number), slot);
     }
-    extract(asm, Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, ymm(1), zmm(0));
-    extract(asm, Code::VEX_Vextractf128_xmmm128_ymm_imm8, xmm(2), ymm(0));
-    push3(asm, Code::VEX_Vorps_ymm_ymm_ymmm256, ymm(1), ymm(1), ymm(2));
-    note_upper(asm, Code::VEX_Vptest_ymm_ymmm256, ymm(1));
+    for number in 0..8 {
+        asm.push2m(mask_load(), Register::K0 + number, slot(layout.masks + 8 * number as usize));
+    }
+}
+
+/// The code, where the registers that can be lent are the application's. Changes the flags.
+fn unless_lent(asm: &mut Assembler, code: impl FnOnce(&mut Assembler)) {
+    let lent = asm.label();
+    compare_byte(asm, offset_of!(Context, lent));
+    asm.jump_if(Condition::NotEqual, lent);
+    code(asm);
+    asm.bind(lent);
+}
+
+/// XSAVE or XRSTOR of these components, without those whose registers the tool has: the image has their values. Changes RAX, RDX and the flags.
+pub(super) fn transfer_whole(asm: &mut Assembler, code: Code, components: u32) {
+    asm.constant(Register::RDX, 0);
+    asm.constant(Register::RAX, u64::from(components & !lent::COMPONENTS));
+    unless_lent(asm, |asm| asm.constant(Register::RAX, u64::from(components)));
+    with_context(asm, code, offset_of!(Context, vector_state));
+}
+
+/// What [`transfer_whole`] has left out is in the image. Changes the flags.
+pub(super) fn note_lent(asm: &mut Assembler) {
+    let own = asm.label();
+    compare_byte(asm, offset_of!(Context, lent));
+    asm.jump_if(Condition::Equal, own);
+    let note = Instruction::with2(Code::Or_rm32_imm32, slot(XSTATE_BV), lent::COMPONENTS);
+    asm.push(&note.expect("or takes memory and constant"));
+    asm.bind(own);
 }
 
 fn store_header(asm: &mut Assembler, components: i32) {
@@ -173,13 +219,7 @@ pub(super) fn load(asm: &mut Assembler) {
 /// Loads what [`store_wide`] has stored.
 pub(super) fn load_wide(asm: &mut Assembler) {
     let layout = xsave_layout();
-    for number in 16..32 {
-        let slot = slot(layout.upper_zmm + 64 * (number - 16));
-        asm.push2m(Code::EVEX_Vmovups_zmm_k1z_zmmm512, zmm(number), slot);
-    }
-    for number in 0..8 {
-        asm.push2m(mask_load(), Register::K0 + number, slot(layout.masks + 8 * number as usize));
-    }
+    unless_lent(asm, load_lendable);
     load_low_registers(asm, |asm| {
         load_ymm_high(asm);
         for number in 0..16 {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -119,7 +120,6 @@ static void signals(void) {
 }
 
 static char *edge;
-static sigjmp_buf back;
 
 static void grant(int signal, siginfo_t *info, void *context) {
     ucontext_t *u = context;
@@ -178,6 +178,69 @@ WIDE static void faults(void) {
     signal(SIGSEGV, SIG_DFL);
 }
 
+static volatile sig_atomic_t arrived;
+
+static void exchange_and_grant(int signal, siginfo_t *info, void *context) {
+    exchange(signal, info, context);
+    mprotect(edge, 4096, PROT_READ | PROT_WRITE);
+    arrived = 1;
+}
+
+/* Blocks without any AVX-512 instruction, while the registers hold values: a fault there, a signal there, and flags across their borders. */
+WIDE static void beside_older_code(void) {
+    struct sigaction action;
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    struct state from, to;
+    uint64_t flags, sums[2] = {0, 0};
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = exchange_and_grant;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, 0);
+    sigaction(SIGALRM, &action, 0);
+    fill(&from, 11);
+    fill(&replacement, 12);
+    take_back();
+    __asm__ volatile(LOADS "jmp 1f\n1: addsd %%xmm1, %%xmm0\nmovl (%[edge]), %%eax\njmp 2f\n2: mulsd %%xmm0, %%xmm0\njmp 3f\n3:\n" STORES
+                     :
+                     : [from] "r"(&from), [to] "r"(&to), [edge] "r"(edge)
+                     : "rax", CLOBBERED);
+    printf("fault beside older code: %016llx %016llx\n", (unsigned long long)sum(seen.z[16], 1024), (unsigned long long)sum(seen.k, 64));
+    printf("after it: %d %d\n", memcmp(to.z[16], replacement.z[16], 1024), memcmp(to.k, replacement.k, 64));
+    arrived = 0;
+    fill(&replacement, 13);
+    setitimer(ITIMER_REAL, &soon, 0);
+    __asm__ volatile(LOADS "1: addsd %%xmm1, %%xmm0\ncmpl $0, %[arrived]\nje 1b\njmp 2f\n2:\n" STORES
+                     :
+                     : [from] "r"(&from), [to] "r"(&to), [arrived] "m"(arrived)
+                     : CLOBBERED);
+    report("signal beside older code", &from, &seen);
+    printf("after it: %d %d\n", memcmp(to.z[16], replacement.z[16], 1024), memcmp(to.k, replacement.k, 64));
+    __asm__ volatile(LOADS "mov $7, %%ecx\ncmp $9, %%ecx\njmp 1f\n1: mulsd %%xmm1, %%xmm0\nsetc %b[sum]\nrcl $1, %[sum]\njmp 2f\n"
+                     "2: vmovq %%xmm17, %[other]\nadc $0, %[other]\nmov $5, %%ecx\nsub $6, %%ecx\njmp 3f\n3: vmovq %%xmm30, %%rcx\nadc %%rcx, %[other]\n"
+                     "pushfq\npop %[flags]\n"
+                     : [sum] "+r"(sums[0]), [other] "+r"(sums[1]), [flags] "=r"(flags)
+                     : [from] "r"(&from)
+                     : "rcx", CLOBBERED);
+    printf("flags: %llx %llx %llx\n", (unsigned long long)sums[0], (unsigned long long)sums[1], (unsigned long long)flags & 0x8d5);
+    signal(SIGSEGV, SIG_DFL);
+}
+
+static jmp_buf back;
+
+/* `longjmp` leaves these registers alone. */
+WIDE static void jump_back(void) {
+    struct state from, to;
+    volatile int turns = 0;
+    fill(&from, 14);
+    if (setjmp(back) < 3) {
+        turns++;
+        __asm__ volatile(LOADS : : [from] "r"(&from) : CLOBBERED);
+        longjmp(back, turns);
+    }
+    __asm__ volatile(STORES : : [to] "r"(&to) : CLOBBERED);
+    printf("longjmp: %d %d\n", memcmp(from.z[17], to.z[17], 960), memcmp(from.k, to.k, 64));
+}
+
 static __thread double local[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 static const double constants[16] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6};
 
@@ -234,6 +297,9 @@ int main(void) {
     signals();
     fflush(stdout);
     faults();
+    beside_older_code();
+    jump_back();
+    fflush(stdout);
     for (n = 0; n < 4; n++) pthread_create(&threads[n], 0, worker, (void *)(n + 20));
     for (n = 0; n < 4; n++) {
         void *bad;
