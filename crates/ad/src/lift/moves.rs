@@ -24,7 +24,7 @@ pub(super) const TABLE: &[(Mnemonic, Class)] = &[
     (Movntdq, Class::Move(ALL)), (Vmovntdq, Class::Move(ALL)), (Movntdqa, Class::Move(ALL)), (Vmovntdqa, Class::Move(ALL)),
     (Movntq, Class::Move(8)), (Movntss, Class::Move(4)), (Movntsd, Class::Move(8)),
     (Movd, Class::Move(4)), (Vmovd, Class::Move(4)), (Movq, Class::Move(8)), (Vmovq, Class::Move(8)),
-    (Movq2dq, Class::Move(8)), (Movdq2q, Class::Move(8)),
+    (Movq2dq, Class::Move(8)), (Movdq2q, Class::Move(8)), (Vmovw, Class::Move(2)),
     (Movss, Class::Rearrange(|lifter| scalar(lifter, 4))), (Vmovss, Class::Rearrange(|lifter| scalar(lifter, 4))),
     (Vmovsh, Class::Rearrange(|lifter| scalar(lifter, 2))),
     (Movsd, Class::Rearrange(|lifter| scalar(lifter, 8))), (Vmovsd, Class::Rearrange(|lifter| scalar(lifter, 8))),

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use crate::context::{Context, Gpr, VECTOR_STATE_BYTES, XSTATE_BV};
-use crate::translate::{Pending, trampolines};
+use crate::translate::{Pending, VECTOR_SLOTS, trampolines};
 
 use super::{Cache, Locked, Set, lock, lookup};
 
@@ -129,7 +129,8 @@ pub unsafe fn recover(ucontext: *mut libc::ucontext_t, context: *mut Context) ->
         if let Some(lent) = lent {
             lent.put_back(context);
         }
-        for (k, &vector) in block.vector_scratch.iter().enumerate().filter(|(k, _)| entry.vectors & (1 << k) != 0) {
+        let slots = block.vector_scratch.iter().enumerate().take(VECTOR_SLOTS);
+        for (k, &vector) in slots.filter(|(k, _)| entry.vectors & (1 << k) != 0) {
             restore_spilled_vector(context, k, usize::from(vector));
         }
         if let Some(mask) = entry.mask {

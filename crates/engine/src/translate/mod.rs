@@ -33,3 +33,4 @@ pub use vector_state::{XsaveLayout, xsave_layout, xsave_offset};
 
 pub(crate) use emitter::{LookupSite, Place, Recovery, Translation, translate};
 pub(crate) use exits::{Exit, ExitKind};
+pub(crate) use scratch::VECTOR_SLOTS;

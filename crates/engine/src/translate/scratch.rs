@@ -66,10 +66,11 @@ impl Emitter<'_> {
         }
     }
 
-    /// Slots and registers.
+    /// Slots and registers; registers that are borrowed have no slots.
     fn vectors_in_use(&self) -> Vec<(usize, u8)> {
         let used = self.state.vectors;
-        self.scratch_vector.iter().copied().enumerate().filter(|(k, _)| used & (1 << k) != 0).collect()
+        let slots = self.scratch_vector.iter().copied().enumerate().take(VECTOR_SLOTS);
+        slots.filter(|(k, _)| used & (1 << k) != 0).collect()
     }
 
     /// Borrows vector registers (given in their XMM forms) that instruction `index` does not use, in code without reserved ones, until
@@ -226,7 +227,7 @@ pub(super) fn spill_slot(register: Register) -> MemoryOperand {
 }
 
 /// Slots of `context.vector_spill`.
-const VECTOR_SLOTS: usize = 8;
+pub(crate) const VECTOR_SLOTS: usize = 8;
 
 fn mask_slot() -> MemoryOperand {
     context_memory(offset_of!(Context, mask_spill))
