@@ -202,7 +202,7 @@ fn shift(layout: &Layout, operation: BitOperation, a: Operand, b: Operand, resul
     if b.value == 0 {
         return Outcome::Same(a.index);
     }
-    if operation == BitOperation::ShiftRight {
+    if matches!(operation, BitOperation::ShiftRight | BitOperation::Lower) {
         let high = layout.mantissa_bits;
         let logical = a.value >> high;
         let sign_extended = logical | if a.value & layout.sign == 0 { 0 } else { all & !(all >> high) };

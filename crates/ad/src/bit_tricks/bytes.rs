@@ -15,7 +15,7 @@ impl Lane {
         match operation {
             BitOperation::And | BitOperation::Take => self.kept(),
             BitOperation::Merge => self.merged(is_number),
-            BitOperation::ShiftRight | BitOperation::Raise => self.shifted(operation),
+            BitOperation::Lower | BitOperation::Raise => self.shifted(operation),
             _ => None,
         }
     }
@@ -27,7 +27,7 @@ impl Lane {
         if !by_bytes || self.b != in_both_halves(count) || self.shadow_b != 0 {
             return None;
         }
-        if operation == BitOperation::ShiftRight {
+        if operation == BitOperation::Lower {
             let shifted = [self.a >> count, (self.a as i64 >> count) as u64];
             return shifted.contains(&self.result).then_some(self.shadow_a >> count);
         }
@@ -81,6 +81,12 @@ impl Lane {
         let hole = !mask;
         let is_byte = hole > 0xff && hole == 0xff << hole.trailing_zeros();
         (operation == BitOperation::Take && (is_byte || hole == upper)).then_some((bits & !above, shadow, hole))
+    }
+
+    /// Whether these bits of the result, with this shadow, have been put together: none of the operands has all of them.
+    pub fn is_assembled(&self, shadow: u64, bits: u64) -> bool {
+        let operands = [(self.a, self.shadow_a), (self.b, self.shadow_b)];
+        operands.into_iter().all(|(value, own)| ((value ^ self.result) | (own ^ shadow)) & bits != 0)
     }
 
     /// The shadow of two operands whose bytes do not meet.
@@ -138,16 +144,31 @@ mod tests {
         };
         let number = 0xc008_1234_5678_9abc;
         for (operation, count, result, shadow) in [
-            (BitOperation::ShiftRight, 32, number >> 32, Some(SHADOW >> 32)),
-            (BitOperation::ShiftRight, 16, (number as i64 >> 16) as u64, Some(SHADOW >> 16)),
-            (BitOperation::ShiftRight, 12, number >> 12, None),
+            (BitOperation::Lower, 32, number >> 32, Some(SHADOW >> 32)),
+            (BitOperation::Lower, 16, (number as i64 >> 16) as u64, Some(SHADOW >> 16)),
+            (BitOperation::Lower, 12, number >> 12, None),
             (BitOperation::Raise, 40, number << 40, Some(SHADOW << 40)),
-            // For exponents, in vectors.
+            // In vectors, which may have narrower elements, and exponents there.
             (BitOperation::ShiftLeft, 48, number << 48, None),
+            (BitOperation::ShiftRight, 32, number >> 32, None),
         ] {
             assert_eq!(moved(operation, number, count, result), shadow, "{operation:?} {count}");
         }
         assert_eq!(moved(BitOperation::Raise, 0xff34, 24, 0x3400_0000), Some(SHADOW << 24));
+    }
+
+    #[test]
+    fn what_one_operand_has_is_not_put_together() {
+        const LOW: u64 = 0xffff_ffff;
+        const HIGH: u64 = LOW << 32;
+        let assembled = |a: u64, shadow_a: u64, b: u64, shadow_b: u64| {
+            let lane = Lane { a, b, result: a | b, shadow_a, shadow_b };
+            [LOW, HIGH, LOW | HIGH].map(|bits| lane.is_assembled(shadow_a | shadow_b, bits))
+        };
+        assert_eq!(assembled(0x12_3456, 0x1234, 0xbf00_0000, 0x4000_0000), [true, false, true]);
+        assert_eq!(assembled(0xbf12_3456, 0x4000_1234, 0x8000_0000, 0), [false; 3]);
+        assert_eq!(assembled(0x80_0000, 0, 0xbf12_3456 << 32 | 0x7f, 0x4000_1234 << 32), [true, false, true]);
+        assert_eq!(assembled(0x12_3456, 0x1234, 0x3ff << 52, 0x8000_4000 << 32), [false, false, true]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::shadow::{WIDE_MARK, WIDE_TAG, of_narrow, wide_index};
-use BitOperation::{And, AndNot, Merge, Or, Other, Rotate, Select, ShiftLeft, ShiftRight, Take, Xor};
+use BitOperation::{And, AndNot, Lower, Merge, Or, Other, Rotate, Select, ShiftLeft, ShiftRight, Take, Xor};
 
 const SIGN: u64 = 1 << 63;
 const INDEX: u64 = 77;
@@ -157,7 +157,7 @@ fn equal_numbers_that_change_places_are_not_taken_for_each_other() {
     };
     assert_eq!(lane(pair).by_mark(Rotate), LaneOutcome::Narrow([Outcome::Lost; 2]));
     let moved = LaneOutcome::Narrow([Outcome::Same(of_narrow(4)), Outcome::Passive]);
-    assert_eq!(lane(pair >> 32).by_mark(ShiftRight), moved);
+    assert_eq!(lane(pair >> 32).by_mark(Lower), moved);
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn shifted(number: u64, width: u32, count: u64, operation: BitOperation) -> [u64
     let (rotation, back) = (count as u32 % width, (width - count as u32 % width) % width);
     let results = match operation {
         BitOperation::ShiftLeft | BitOperation::Raise => [number.checked_shl(least).unwrap_or(0); 2],
-        BitOperation::ShiftRight => {
+        BitOperation::ShiftRight | BitOperation::Lower => {
             let signed = (number << (64 - width)) as i64 >> (64 - width);
             [number.checked_shr(least).unwrap_or(0), (signed >> least.min(63)) as u64]
         }

@@ -131,8 +131,8 @@ impl Part {
             BitOperation::ShiftLeft | BitOperation::Raise | BitOperation::Rotate => return Outcome::Lost,
             _ if result == operand.value => {}
             // The sign bit, for a comparison, or what is behind it; or the exponent with it.
-            BitOperation::ShiftRight if self.is_shifted_out(shift) => return Outcome::Passive,
-            BitOperation::ShiftRight => return Outcome::Lost,
+            BitOperation::ShiftRight | BitOperation::Lower if self.is_shifted_out(shift) => return Outcome::Passive,
+            BitOperation::ShiftRight | BitOperation::Lower => return Outcome::Lost,
             BitOperation::Other if self.is_small(lane.result) => return Outcome::Passive,
             // A complement, of which the sign is taken.
             BitOperation::Other if result == !operand.value & self.bits() => return Outcome::Scaled(operand),

@@ -132,7 +132,7 @@ pub(super) fn trick<M: Mode>(
         Xor => is_piece || !with_constant && undone.is_none(),
         Rotate => true,
         // Sign and exponent, and no more.
-        ShiftLeft => lane.b & LOW <= 12,
+        ShiftLeft => with_constant && [lane.b & LOW, lane.b >> 32].into_iter().all(|bits| bits <= 12),
         And | AndNot | Take | Or | Merge | Other => is_piece,
         _ => false,
     };
@@ -236,13 +236,14 @@ pub(crate) fn piece_is_back(from: u64, to: u64, shadow: u64, bytes: u16) {
 /// The result if the operation is a later step than one that is remembered.
 fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitOperation) -> Option<Undone> {
     let epoch = epoch();
-    let mut steps = steps.iter_mut().filter(|step| step.epoch == epoch && step.layer == layer && step.piece.is_none());
+    let steps = steps.iter_mut().filter(|step| step.epoch == epoch && step.layer == layer && step.piece.is_none());
     match operation {
         Xor | Rotate => steps.filter(|step| step.operation == operation).find_map(|step| step.undo(lane)),
         ShiftRight => steps.filter(|step| step.operation == ShiftLeft).find_map(|step| step.shifted_back(lane)),
         And | Take | AndNot if lane.result == 0 => {
             let operands = [(lane.a, lane.shadow_a), (lane.b, lane.shadow_b)];
-            let masked = steps.find(|step| operands.contains(&(step.result, step.result_shadow)))?;
+            let mut differences = steps.filter(|step| step.operation == Xor);
+            let masked = differences.find(|step| operands.contains(&(step.result, step.result_shadow)))?;
             masked.take_back();
             Some(Undone { shadow: 0, value: 0, changed: None })
         }
@@ -404,6 +405,8 @@ mod tests {
             {
                 assert_eq!(undone(&mut steps, 0, &other, ShiftRight), None);
             }
+            let masked = Lane { a: value << 1, b: 0, result: 0, shadow_a: 7, shadow_b: 0 };
+            assert_eq!(undone(&mut steps, 0, &masked, And), None, "no difference");
             let undone = undone(&mut steps, 0, &back, ShiftRight).unwrap();
             assert_eq!((undone.shadow, undone.value), (7, value));
             assert_eq!(undone.changed, (kept != u64::MAX).then_some((And, kept)));

@@ -227,8 +227,10 @@ pub enum BitOperation {
     ShiftRight,
     /// Shift left by a number of bits.
     ShiftLeft,
-    /// The same in a general register, by as many bits as another one says: compilers bring bytes to their places in this way.
+    /// Shift left in a general register, by as many bits as another one says: compilers bring bytes to their places in this way.
     Raise,
+    /// The same to the right.
+    Lower,
     /// Rotation by a number of bits, which is below the width.
     Rotate,
     /// One of the operands, whichever comes first in some order of integers.
@@ -252,7 +254,8 @@ pub enum BitOperation {
 impl BitOperation {
     /// Whether the second operand is a number of bits by which the first one is shifted or rotated.
     pub fn is_shift(self) -> bool {
-        matches!(self, BitOperation::ShiftRight | BitOperation::ShiftLeft | BitOperation::Raise | BitOperation::Rotate)
+        use BitOperation::{Lower, Raise, Rotate, ShiftLeft, ShiftRight};
+        matches!(self, ShiftRight | ShiftLeft | Raise | Lower | Rotate)
     }
 }
 

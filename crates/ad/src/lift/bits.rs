@@ -195,8 +195,12 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
         (operation, _) => operation,
     };
     let second = sources.get(1).map(|&second| bits.shift.map_or(second, |shift| as_count(second, shift)));
-    let is_raised = matches!(second, Some(BitOperand::Count { .. })) && !is_vector(lifter);
-    let operation = if operation == BitOperation::ShiftLeft && is_raised { BitOperation::Raise } else { operation };
+    let is_counted = matches!(second, Some(BitOperand::Count { .. })) && !is_vector(lifter);
+    let operation = match operation {
+        BitOperation::ShiftLeft if is_counted => BitOperation::Raise,
+        BitOperation::ShiftRight if is_counted => BitOperation::Lower,
+        operation => operation,
+    };
     let sources: Vec<BitOperand> =
         sources.iter().take(1).copied().chain(second).chain(sources.iter().skip(2).copied()).collect();
     if target.bytes < 4 {

@@ -126,8 +126,7 @@ impl Mode for Recording {
             }),
         };
         let is_assembled = operation == BitOperation::Merge && lost == 0;
-        let result = Number { value: lane.result, shadow };
-        (if is_assembled { rescaled::settled(result, u64::MAX) } else { shadow }, lost)
+        (if is_assembled { of_assembled(lane, shadow) } else { shadow }, lost)
     }
 
     fn x87(thread: &mut Thread<'_>, call: &X87Call) {
@@ -186,6 +185,15 @@ fn is_wide(word: u64) -> bool {
     const IN_WORK: u64 = 1 << 26;
     word & WIDE_MARK != 0
         && index_and_factor(word).is_some_and(|(index, _)| index < NARROW_LIMIT || index < tape().indices() + IN_WORK)
+}
+
+/// The shadow of what bytes have been put together to, if it is `shadow` by these.
+fn of_assembled(lane: &Lane, shadow: u64) -> u64 {
+    const HALVES: [u64; 2] = [u32::MAX as u64, !0 << 32];
+    let settled = rescaled::settled(Number { value: lane.result, shadow }, u64::MAX);
+    let numbers = if is_wide(settled) { &[u64::MAX][..] } else { &HALVES };
+    let assembled = numbers.iter().filter(|&&bits| lane.is_assembled(shadow, bits));
+    assembled.fold(shadow, |whole, bits| whole & !bits | settled & bits)
 }
 
 /// The shadow of the result of a bit trick on one number, and whether it is lost. What is only moved may be a piece of an index.
