@@ -14,14 +14,10 @@ use crate::reference;
 use crate::values::Format;
 use crate::writer::Writer;
 
-/// How much is tested of each form.
-#[derive(Clone, Copy, Debug)]
-pub struct Extent {
-    /// Instructions with other registers, displacements and immediates, for each of register and memory form.
-    pub instructions: usize,
-    /// Operand sets for each instruction.
-    pub sets: usize,
-}
+/// Instructions with other registers, displacements and immediates, for each of register and memory form.
+const INSTRUCTIONS: usize = 10;
+/// Operand sets for each instruction.
+const SETS: usize = 20;
 
 /// Active data before the instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,7 +104,7 @@ const BASES: usize = 16;
 
 impl Cases {
     /// Cases for forms; `data` is the address of [`Machine::data`] where they will be executed.
-    pub fn generate(forms: &[Code], extent: Extent, data: u64, seed: u64) -> Cases {
+    pub fn generate(forms: &[Code], data: u64, seed: u64) -> Cases {
         let mut random = Random(seed);
         let mut native = Native::at(data);
         let bases = (0..BASES).map(|_| Machine::random(&mut random, data)).collect();
@@ -122,8 +118,8 @@ impl Cases {
             for in_memory in [false, true] {
                 let first = cases.snippets.len();
                 // Not all combinations of operands can be encoded or executed.
-                for _ in 0..4 * extent.instructions {
-                    if cases.snippets.len() == first + extent.instructions {
+                for _ in 0..4 * INSTRUCTIONS {
+                    if cases.snippets.len() == first + INSTRUCTIONS {
                         break;
                     }
                     let Some(mut instruction) = operands::instruction(code, in_memory, &mut random) else { continue };
@@ -138,7 +134,7 @@ impl Cases {
                     if in_memory != has_memory {
                         continue;
                     }
-                    cases.add(&mut native, instruction, extent.sets, &mut random);
+                    cases.add(&mut native, instruction, SETS, &mut random);
                 }
             }
             if cases.cases.len() == before {

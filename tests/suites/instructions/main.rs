@@ -19,11 +19,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use derivgrind_native::forms::{self, Class};
+use derivgrind_tests::compiler;
 use derivgrind_tests::suite::{Outcome, Suite, fail, skip};
-use derivgrind_tests::{compiler, full};
 use iced_x86::Code;
 
-use cases::{Case, Cases, Extent};
+use cases::{Case, Cases};
 use client::{Client, Mode};
 
 /// What is executed. State is saved and restored as a whole, which the formulas and compat suites do.
@@ -44,9 +44,6 @@ const CLASSES: &[Class] = &[
     Class::Avx2,
     Class::Avx512,
 ];
-const SHORT: Extent = Extent { instructions: 2, sets: 5 };
-/// At least 200 operand sets for each form.
-const FULL: Extent = Extent { instructions: 10, sets: 20 };
 
 fn main() -> ExitCode {
     let mut suite = Suite::new("instructions");
@@ -178,7 +175,7 @@ fn conforms(class: Class, mode: Mode) -> Outcome {
 }
 
 fn conform(forms: &[Code], mode: Mode, program: &Path, directory: &Path, seed: u64, tally: &mut Tally) -> Outcome {
-    let cases = Cases::generate(forms, if full() { FULL } else { SHORT }, client::BASE, seed);
+    let cases = Cases::generate(forms, client::BASE, seed);
     let client = Client::new(program, directory, &cases)?;
     let native = client.run(Mode::Native)?;
     let run = client.run(mode)?;

@@ -24,7 +24,7 @@ use number::INPUTS;
 use operations::Lost;
 
 /// Seeds of the short form and of the full one.
-const SEEDS: (u64, u64) = (6, 60);
+const SEEDS: (u64, u64) = (40, 60);
 /// Ways to build a program. In the short form each seed takes two of them.
 const BUILDS: &[(&str, &str)] = &[
     ("gcc", "-O0"),
