@@ -154,7 +154,7 @@ fn compare(binary: &Path, cache: usize, tool: ToolKind) -> Result<(), Failed> {
     // A program that hangs is ended, by a signal that shows in its status.
     let limited = || {
         let mut command = Command::new("timeout");
-        command.args(["--signal=KILL", "60"]);
+        command.args(["--signal=KILL", "300"]);
         command
     };
     let native = limited().arg(binary).output()?;
