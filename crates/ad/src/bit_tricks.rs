@@ -12,6 +12,7 @@
 //! 0: then the ratios of both steps multiply to what they should.
 
 mod bytes;
+pub(crate) mod holes;
 mod pending;
 mod values;
 

@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod bits;
+mod bytes;
 mod calls;
 mod classes;
 mod control;

@@ -11,6 +11,7 @@ pub fn c() -> Vec<Formula> {
         crate::control::formulas(),
         crate::bits::formulas(),
         crate::words::formulas(),
+        crate::bytes::formulas(),
         crate::vectors::formulas(),
         crate::calls::formulas(),
         crate::parallel::formulas(),

@@ -333,7 +333,7 @@ impl Writer<'_> {
                 .map(before)
                 .chain(reference::constant(self.instruction))
                 .chain(self.low_ones(runs.0))
-                .any(|mask| is_byte_mask(mask, format));
+                .any(|mask| is_byte_mask(mask, format) || clears_upper_bits(mask, format));
         // A zero is what a mask has left.
         let is_nothing = result & !format.sign() == 0 && has(Slope::Neither);
         // Both numbers of a rotation keep their shadow, even if one of them leaves its place.
@@ -556,6 +556,13 @@ fn mark_at(marks: &Marks, at: usize) -> Option<u16> {
 fn mark_over(marks: &Marks, at: usize) -> Option<(u16, u8)> {
     let position = marks.iter().position(|(offset, mark)| (*offset..offset + mark.bytes()).contains(&at))?;
     Some((position as u16, (at - marks[position].0) as u8))
+}
+
+/// Whether a mask clears bits of sign and exponent or just below, and no others: code that replaces these does so first.
+fn clears_upper_bits(mask: u64, format: Format) -> bool {
+    let bits = 8 * format.bytes();
+    let cleared = !mask << (64 - bits);
+    cleared != 0 && cleared << 16 == 0
 }
 
 /// Whether a mask keeps some whole bytes of a number and clears the others.

@@ -1,7 +1,7 @@
 //! Bytes of numbers, and of their shadow, that are taken apart and put together in general registers.
 
-use super::pending::is_upper_half;
-use super::{Lane, NARROW, in_both_halves};
+use super::pending::{UPPER_HALF, is_upper_half};
+use super::{Lane, Layout, NARROW, in_both_halves};
 use crate::ir::BitOperation;
 use crate::shadow::narrow_index;
 
@@ -73,14 +73,27 @@ impl Lane {
         (operation == BitOperation::Take && bit != 0 && !mask == 0xff << bit.min(56)).then_some((shadow, bit / 8))
     }
 
-    /// A number and its shadow of which a mask in a general register clears one byte but the lowest, or the upper two, and a mask of what is cleared.
+    /// A number and its shadow of which a mask in a general register clears one byte but the lowest, or some of the bits of the upper two, and a mask of what is cleared. (Not if these are
+    /// sign, exponent, or both: what is left is a number by itself.)
     pub fn hole(&self, operation: BitOperation) -> Option<(u64, u64, u64)> {
         let is_half = (self.a | self.b | self.result | self.shadow_a | self.shadow_b) >> 32 == 0;
         let (above, upper) = if is_half { (!0 << 32, 0xffff << 16) } else { (0, 0xffff << 48) };
-        let (bits, shadow, mask) = Lane { a: self.a | above, b: self.b | above, ..*self }.masked()?;
+        let [a, b] = [self.a | above, self.b | above];
+        let (bits, shadow, mask) = match (self.shadow_a, self.shadow_b) {
+            (shadow, 0) => (a, shadow, b),
+            (0, shadow) => (b, shadow, a),
+            _ => return None,
+        };
         let hole = !mask;
-        let is_byte = hole > 0xff && hole == 0xff << hole.trailing_zeros();
-        (operation == BitOperation::Take && (is_byte || hole == upper)).then_some((bits & !above, shadow, hole))
+        let is_byte = hole > 0xff && hole == 0xff << (hole.trailing_zeros() / 8 * 8);
+        // Of the number, or of the upper one of two.
+        let in_half = if is_half { hole } else { hole >> 32 };
+        let leaves_number = |layout: &Layout| {
+            let exponent = layout.exponent_mask << layout.mantissa_bits;
+            [layout.sign, exponent, layout.sign | exponent].contains(&in_half)
+        };
+        let is_upper = hole != 0 && hole & !upper == 0 && ![NARROW, UPPER_HALF].iter().any(leaves_number);
+        (operation == BitOperation::Take && (is_byte || is_upper)).then_some((bits & !above, shadow, hole))
     }
 
     /// Whether these bits of the result, with this shadow, have been put together: none of the operands has all of them.

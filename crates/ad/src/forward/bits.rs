@@ -18,11 +18,13 @@ const FIRST: u64 = 1;
 const SECOND: u64 = 2;
 
 /// The dot value of the result, in the same eight bytes, with zeros where derivative information is lost, and these bits.
-pub(super) fn dot(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
+pub(super) fn dot(thread: &mut Thread<'_>, layer: usize, lane: &Lane, operation: BitOperation) -> (u64, u64) {
     let suspended = thread.fields().disabled != 0;
-    if let Some(outcome) = holes::dot(lane, operation, suspended) {
-        return outcome;
-    }
+    holes::dot(layer, lane, operation, suspended).unwrap_or_else(|| by_itself(lane, operation, suspended))
+}
+
+/// The same if nothing is known of what has been done before.
+pub(super) fn by_itself(lane: &Lane, operation: BitOperation, suspended: bool) -> (u64, u64) {
     if let Some(shadow) = lane.moved(operation, |_| true).or_else(|| lane.taken_apart(operation)) {
         return (shadow, 0);
     }

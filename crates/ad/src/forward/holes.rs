@@ -1,127 +1,96 @@
-//! Numbers in general registers of which single bytes are replaced: a mask takes one of them out, or the upper two, and others are put in.
-//!
-//! What this means, and why it has to be remembered, is said in [`super::replaced`], for numbers in memory. Here a number is known by its value and its shadow.
+//! Numbers in general registers of which bytes are replaced, in forward mode: see [`crate::bit_tricks::holes`] and [`super::replaced`].
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
+use super::bits;
 use super::replaced::{Change, Upper};
 use crate::bit_tricks::Lane;
+use crate::bit_tricks::holes::{Number, Numbers};
 use crate::ir::BitOperation;
 
-/// Numbers that a thread remembers, in all directions.
-const REMEMBERED: usize = 64;
 /// Stands for a shadow of which nothing is left: what is put in would not be seen.
 const HARDLY_ANYTHING: u64 = 1;
 
-/// Eight bytes in a register, or four.
-#[derive(Clone, Copy, Debug)]
-struct Number {
-    /// The value before the first byte was taken out.
-    original: u64,
-    /// The value now.
-    value: u64,
-    /// The shadow before the first byte was taken out.
-    dot: u64,
-    /// The shadow if that of each byte is what came with it.
-    moved: u64,
-    /// The shadow now.
-    shown: u64,
-    /// Ones in bytes that have been replaced.
-    replaced: u64,
-    /// Ones in those that have come with the first active one or behind it.
-    copied: u64,
-    /// Ones in bytes that have been taken out.
-    hole: u64,
-}
-
 thread_local! {
-    /// The newest one first.
-    static NUMBERS: RefCell<VecDeque<Number>> = const { RefCell::new(VecDeque::new()) };
+    static NUMBERS: RefCell<Numbers> = const { RefCell::new(Numbers::new()) };
 }
 
 /// The shadow of the result if bytes are taken out of a number or put in, with zeros where derivative information is lost, and these bits.
-pub(super) fn dot(lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, u64)> {
-    NUMBERS.with_borrow_mut(|numbers| match operation {
-        BitOperation::Take => Some((taken(numbers, lane, operation)?, 0)),
-        BitOperation::Or | BitOperation::Merge | BitOperation::Xor | BitOperation::Other => {
-            put(numbers, lane, suspended)
+pub(super) fn dot(layer: usize, lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, u64)> {
+    NUMBERS.with_borrow_mut(|numbers| {
+        if let Some((number, hole)) = numbers.taken(layer, lane, operation) {
+            let moved = number.moved & !hole;
+            let rest = if moved == 0 { HARDLY_ANYTHING } else { moved };
+            // Other masks than those of bytes can leave a number.
+            let is_bytes = hole.to_le_bytes().into_iter().all(|byte| byte == 0 || byte == 0xff);
+            let shown = match bits::by_itself(lane, operation, suspended) {
+                (dot, 0) if !is_bytes && dot != 0 => dot,
+                _ => rest,
+            };
+            numbers.remember(number.with_hole(hole, lane.result).with_shadow(moved, shown));
+            return Some((shown, 0));
         }
-        _ => None,
+        put(numbers, layer, lane, operation, suspended)
     })
 }
 
-fn taken(numbers: &mut VecDeque<Number>, lane: &Lane, operation: BitOperation) -> Option<u64> {
-    let (value, shadow, hole) = lane.hole(operation)?;
-    let is_same =
-        |number: &&Number| (number.value, number.shown, number.hole) == (value, shadow, 0) && number.copied & hole == 0;
-    let known = numbers.iter().find(is_same).copied();
-    let number = known.unwrap_or(Number {
-        original: value,
-        value,
-        dot: shadow,
-        moved: shadow,
-        shown: shadow,
-        replaced: 0,
-        copied: 0,
-        hole: 0,
-    });
-    let moved = number.moved & !hole;
-    let shown = if moved == 0 { HARDLY_ANYTHING } else { moved };
-    remember(numbers, Number { value: lane.result, moved, shown, hole, ..number });
-    Some(shown)
-}
-
-fn put(numbers: &mut VecDeque<Number>, lane: &Lane, suspended: bool) -> Option<(u64, u64)> {
-    let operands = [(lane.a, lane.shadow_a, lane.b, lane.shadow_b), (lane.b, lane.shadow_b, lane.a, lane.shadow_a)];
-    let (mut number, byte, dot) = operands.into_iter().find_map(|(value, shadow, byte, dot)| {
-        let fits = |number: &&Number| {
-            number.hole != 0
-                && (number.value, number.shown) == (value, shadow)
-                && (byte | dot) & !number.hole == 0
-                && lane.result == value | byte
-        };
-        Some((*numbers.iter().find(fits)?, byte, dot))
-    })?;
-    let hole = std::mem::take(&mut number.hole);
-    number.value |= byte;
-    number.moved |= dot;
-    number.replaced |= hole;
-    if number.copied != 0 || dot != 0 {
-        number.copied |= hole;
+fn put(
+    numbers: &mut Numbers,
+    layer: usize,
+    lane: &Lane,
+    operation: BitOperation,
+    suspended: bool,
+) -> Option<(u64, u64)> {
+    let (mut number, filler) = numbers.filled(layer, lane, operation)?;
+    number.moved |= filler.whole_shadow;
+    let rest = filler.rest(|| number.is_like_before());
+    if rest != 0 {
+        let shown = if number.moved == 0 { HARDLY_ANYTHING } else { number.moved };
+        if filler.shadow() != 0 && filler.shadow() != number.shadow & filler.hole {
+            number.copied |= filler.hole & !rest;
+        }
+        numbers.remember(number.without(rest).with_shadow(number.moved, shown));
+        return Some((shown, 0));
     }
-    let (shown, lost) = if suspended || number.copied != 0 { (number.moved, false) } else { number.shadow() };
+    let (changed, out_of_range) = shadow_if_changed(&number);
+    // What has been taken out before, changed, and put back has the dot value that constants would leave: all of them, or each byte by itself if nothing was known of the other one.
+    let is_own = number.shadow != 0
+        && filler.bytes().all(|byte| {
+            let (alone, _) = shadow_if_changed(&number.with_only(&byte));
+            [0, changed, alone].iter().any(|shadow| byte.shadow() == shadow & byte.hole)
+        });
+    let is_changed = number.copied == 0 && (filler.shadow() == 0 || is_own);
+    if !is_changed {
+        number.copied |= filler.hole;
+    }
+    let (shown, lost) = if suspended || !is_changed { (number.moved, false) } else { (changed, out_of_range) };
     if lost {
         return Some((0, u64::MAX));
     }
     number.shown = shown;
-    remember(numbers, number);
+    numbers.remember(number);
     Some((shown, 0))
 }
 
-fn remember(numbers: &mut VecDeque<Number>, number: Number) {
-    numbers.truncate(REMEMBERED - 1);
-    numbers.push_front(number);
-}
-
-impl Number {
-    /// The shadow if what has been put in are constants, and whether a dot value is out of range.
-    fn shadow(&self) -> (u64, bool) {
-        let half = |shift: u32, upper: Upper| {
-            let group = |bits: u64| (bits >> shift) as u32;
-            let bytes = group(self.replaced).to_le_bytes();
-            let replaced = (0..4).filter(|&byte| bytes[byte] != 0).fold(0, |places, byte| places | 1 << byte);
-            let change =
-                Change { original: group(self.original), value: group(self.value), replaced, dot: group(self.dot) };
-            let (shown, lost) = change.shadow(group(self.moved), std::iter::once(upper));
-            (u64::from(shown) << shift, lost)
+/// The shadow if what has been put in are constants, and whether a dot value is out of range.
+fn shadow_if_changed(number: &Number) -> (u64, bool) {
+    let half = |shift: u32, upper: Upper| {
+        let group = |bits: u64| (bits >> shift) as u32;
+        let bytes = group(number.replaced).to_le_bytes();
+        let replaced = (0..4).filter(|&byte| bytes[byte] != 0).fold(0, |places, byte| places | 1 << byte);
+        let change = Change {
+            original: group(number.original),
+            value: group(number.value),
+            replaced,
+            dot: group(number.shadow),
         };
-        let [(low, low_lost), (high, high_lost)] =
-            [half(0, Upper::lower((self.dot >> 32) as u32)), half(32, Upper::WIDE)];
-        (low | high, low_lost || high_lost)
-    }
+        let (shown, lost) = change.shadow(group(number.moved), std::iter::once(upper));
+        (u64::from(shown) << shift, lost)
+    };
+    let [(low, low_lost), (high, high_lost)] =
+        [half(0, Upper::lower((number.shadow >> 32) as u32)), half(32, Upper::WIDE)];
+    (low | high, low_lost || high_lost)
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,10 +99,10 @@ mod tests {
     /// Takes bytes out of a number and puts others in, with a shadow of their own.
     fn replace([value, shadow]: [u64; 2], hole: u64, [byte, dot]: [u64; 2]) -> [u64; 2] {
         let rest = Lane { a: value, b: !hole, result: value & !hole, shadow_a: shadow, shadow_b: 0 };
-        let (left, lost) = super::dot(&rest, Take, false).unwrap();
+        let (left, lost) = super::dot(0, &rest, Take, false).unwrap();
         assert!(lost == 0 && left != 0, "what is put in is seen");
         let whole = Lane { a: byte, b: rest.result, result: rest.result | byte, shadow_a: dot, shadow_b: left };
-        let (shadow, lost) = super::dot(&whole, if dot == 0 { Or } else { Merge }, false).unwrap();
+        let (shadow, lost) = super::dot(0, &whole, if dot == 0 { Or } else { Merge }, false).unwrap();
         assert_eq!(lost, 0);
         [whole.result, shadow]
     }

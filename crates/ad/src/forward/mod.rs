@@ -180,8 +180,8 @@ impl Mode for DotValues {
         Some(Box::new(move |emitter| held::load(emitter, &held)))
     }
 
-    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
-        bits::dot(thread, lane, operation)
+    fn trick(thread: &mut Thread<'_>, layer: usize, lane: &Lane, operation: BitOperation) -> (u64, u64) {
+        bits::dot(thread, layer, lane, operation)
     }
 
     fn x87(thread: &mut Thread<'_>, call: &X87Call) {

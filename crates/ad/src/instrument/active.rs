@@ -116,7 +116,14 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 }
                 Effect::BitTrick { operation, target, a, b, c } => {
                     M::overwrite(emitter, &mut carried, target);
-                    let restoring = restoring::<M>(&mut carried);
+                    let restoring = match replaced::is_store::<M>(instruction, target) {
+                        // Two helpers may be called.
+                        true => {
+                            carried = M::Carried::default();
+                            None
+                        }
+                        false => restoring::<M>(&mut carried),
+                    };
                     let trick = bits::Trick { operation, target, a, b, c, mask: step.operation.mask };
                     bits::emit::<M>(emitter, index, trick, restoring);
                     executed = true;

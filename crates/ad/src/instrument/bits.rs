@@ -13,7 +13,7 @@ use super::active::any_active;
 use super::layout::{WORDS, layers};
 use super::places::clear;
 use super::undone::Circumstances;
-use super::{Mode, Restoring, Thread, masked, shadow_address, ternary};
+use super::{Mode, Restoring, Thread, masked, replaced, shadow_address, ternary};
 
 /// An operation that may be a real one in disguise.
 #[derive(Clone, Copy, Debug)]
@@ -32,55 +32,45 @@ impl Trick {
     }
 }
 
+pub(crate) type SiteHelper = fn(&mut Context, u64) -> HelperNext;
+
 /// What the helpers know about the instruction.
 pub(crate) struct Site<T> {
     pub what: T,
     pub instruction: Instruction,
 }
 
-/// Emits the instruction with its bit trick.
+/// Emits the instruction with its bit trick: helpers before and behind it if an operand is active; otherwise the result is passive.
 pub(super) fn emit<M: Mode>(emitter: &mut Emitter<'_>, index: usize, trick: Trick, restoring: Option<Restoring>) {
     let spans: Vec<Span> = trick.operands().into_iter().flatten().filter_map(span_of).collect();
-    let passive = Some((trick.target, trick.mask));
-    emit_around(emitter, index, &spans, trick, [before_trick, after_trick::<M>], passive, restoring);
-}
-
-pub(crate) type SiteHelper = fn(&mut Context, u64) -> HelperNext;
-
-/// The instruction, with helpers before and behind it if one of `spans` is active; otherwise `passive_target` becomes passive.
-fn emit_around<T: Send + 'static>(
-    emitter: &mut Emitter<'_>,
-    index: usize,
-    spans: &[Span],
-    what: T,
-    [before, after]: [SiteHelper; 2],
-    passive_target: Option<(Span, Option<Mask>)>,
-    restoring: Option<Restoring>,
-) {
     let is_terminator = index >= emitter.block().body_len();
     debug_assert!(!is_terminator, "no control transfer is a bit trick");
-    let payload = payload_for(emitter, index, what);
+    let payload = payload_for(emitter, index, trick);
     emitter.save_flags(index);
-    any_active(emitter, index, spans);
+    any_active(emitter, index, &spans);
     let join = emitter.asm().label();
     let cold = emitter.cold(move |emitter| {
         emitter.restore_flags();
-        emitter.call_helper_here(before, payload);
+        emitter.call_helper_here(before_trick, payload);
         emitter.copy(index);
-        emitter.call_helper_here(after, payload);
+        emitter.call_helper_here(after_trick::<M>, payload);
         if let Some(restoring) = restoring {
             restoring(emitter);
         }
         emitter.asm().jump(join);
     });
     emitter.asm().jump_if(Condition::NotEqual, cold);
-    match passive_target {
-        Some((target, Some(mask))) if !mask.zeroing => {
-            let scratch = emitter.scratch_vector(0);
-            masked::clear(emitter, index, target, mask, scratch);
+    match trick.mask {
+        // Bytes that are passive by themselves can be a part of an active number.
+        None if replaced::is_store::<M>(&emitter.block().instructions()[index], trick.target) => {
+            replaced::emit::<M>(emitter, index, replaced::Store { target: trick.target, source: None }, None);
+            return emitter.asm().bind(join);
         }
-        Some((target, _)) => clear(emitter, index, target),
-        None => {}
+        Some(mask) if !mask.zeroing => {
+            let scratch = emitter.scratch_vector(0);
+            masked::clear(emitter, index, trick.target, mask, scratch);
+        }
+        _ => clear(emitter, index, trick.target),
     }
     emitter.restore_flags();
     emitter.copy(index);

@@ -7,6 +7,7 @@
 mod active;
 mod atomic;
 mod bits;
+pub(crate) mod groups;
 mod helpers;
 mod intercepted;
 mod layout;
@@ -140,7 +141,7 @@ pub(crate) trait Mode: intercept::Differentiator + ExtendedShadow + Send + Sync 
     }
 
     /// The shadow of a bit trick's result, with zeros where derivative information is lost, and these bits. The instruction has been executed.
-    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64);
+    fn trick(thread: &mut Thread<'_>, layer: usize, lane: &Lane, operation: BitOperation) -> (u64, u64);
 
     /// Gives the target of an x87 operation its shadow.
     fn x87(thread: &mut Thread<'_>, call: &X87Call);

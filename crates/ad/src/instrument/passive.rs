@@ -30,7 +30,8 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
         if version == PASSIVE {
             emit_tests(block, index, &own, emitter);
         }
-        if let &[operation] = &own[..]
+        let mut results = own.iter().filter(|operation| !matches!(operation.effect, Effect::Lost { .. }));
+        if let (Some(operation), None) = (results.next(), results.next())
             && !executed
             && let Some(store) = store_of::<M>(block, operation)
         {
@@ -55,7 +56,7 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
 /// The operation if it replaces one or two bytes in memory that can be a part of a number. What comes has been tested, or is passive.
 fn store_of<M: Mode>(block: &Block, operation: &Operation) -> Option<replaced::Store> {
     let target = match operation.effect {
-        Effect::Clear { target } => target,
+        Effect::Clear { target } | Effect::BitTrick { target, .. } => target,
         Effect::Copy { target, bytes, .. } => Span::new(target, bytes),
         _ => return None,
     };

@@ -94,6 +94,27 @@ pub(crate) fn epoch() -> u64 {
     EPOCH.load(Ordering::Relaxed)
 }
 
+/// What a thread remembers as long as shadow means the same.
+pub(crate) struct Remembered<T> {
+    /// What [`EPOCH`] was.
+    epoch: u64,
+    what: T,
+}
+
+impl<T: Default> Remembered<T> {
+    pub const fn new(what: T) -> Remembered<T> {
+        Remembered { epoch: 0, what }
+    }
+
+    /// What is remembered now.
+    pub fn current(&mut self) -> &mut T {
+        if self.epoch != epoch() {
+            *self = Remembered { epoch: epoch(), what: T::default() };
+        }
+        &mut self.what
+    }
+}
+
 thread_local! {
     static MEMORY: RefCell<Memory> = const { RefCell::new(Memory { steps: VecDeque::new(), tricks: 0 }) };
 }
@@ -117,10 +138,10 @@ pub(super) fn trick<M: Mode>(
         }
         Some(Undone { shadow, value, changed: Some((operation, bits)) }) => {
             let changed = Lane { a: value, b: bits, result: lane.result, shadow_a: shadow, shadow_b: 0 };
-            M::trick(thread, &changed, operation)
+            M::trick(thread, layer, &changed, operation)
         }
         None if operation == Xor && !with_constant && is_difference::<M>(lane) => (0, u64::MAX),
-        None => M::trick(thread, lane, operation),
+        None => M::trick(thread, layer, lane, operation),
     };
     if lost == 0 {
         return shadow;
@@ -216,6 +237,14 @@ pub(crate) fn is_changed_piece(thread: &mut Thread<'_>, from: u64, to: u64, shad
     })
 }
 
+/// The value that a piece of so many bytes had before it was changed to this, if it has just been.
+pub(crate) fn origin_of_piece(to: u64, shadow: u64, bytes: u16) -> Option<u64> {
+    MEMORY.with_borrow(|memory| {
+        let mut changed = memory.pieces().filter(|(step, _)| step.is_piece(to, shadow, bytes));
+        changed.next().map(|(_, piece)| piece.origin)
+    })
+}
+
 /// That piece has been put back, and the number's derivative is known: nothing has been lost in the steps that have changed it.
 pub(crate) fn piece_is_back(from: u64, to: u64, shadow: u64, bytes: u16) {
     MEMORY.with_borrow_mut(|memory| {
@@ -231,6 +260,11 @@ pub(crate) fn piece_is_back(from: u64, to: u64, shadow: u64, bytes: u16) {
             false
         });
     });
+}
+
+/// Whether the lower bytes are the same.
+fn is_same(value: u64, other: u64, bytes: u16) -> bool {
+    (value ^ other) << (64 - 8 * bytes) == 0
 }
 
 /// The result if the operation is a later step than one that is remembered.
@@ -254,8 +288,12 @@ fn undone(steps: &mut VecDeque<Step>, layer: usize, lane: &Lane, operation: BitO
 impl Step {
     /// Whether it is the last step that has changed a piece of so many bytes from one value to the other.
     fn has_changed(&self, piece: Piece, from: u64, to: u64, shadow: u64, bytes: u16) -> bool {
-        let same = |value: u64, other: u64| (value ^ other) << (64 - 8 * bytes) == 0;
-        self.result_shadow == shadow && same(self.result, to) && same(piece.origin, from)
+        self.is_piece(to, shadow, bytes) && is_same(piece.origin, from, bytes)
+    }
+
+    /// Whether its result is a piece of so many bytes with this value.
+    fn is_piece(&self, value: u64, shadow: u64, bytes: u16) -> bool {
+        self.result_shadow == shadow && is_same(self.result, value, bytes)
     }
 
     /// The value and the shadow of the operand that a piece is.

@@ -4,8 +4,8 @@ use iced_x86::Mnemonic::{self, *};
 use iced_x86::OpKind;
 
 use super::assign::{Byte, bytes_of, zero_extended};
-use super::{Class, Lifter};
-use crate::ir::Span;
+use super::{Class, Lifter, bits};
+use crate::ir::{BitOperand, BitOperation, Span};
 
 /// As many bytes as the operands have.
 const ALL: u16 = 64;
@@ -13,7 +13,7 @@ const ALL: u16 = 64;
 /// Moves of the second operand's low bytes.
 #[rustfmt::skip]
 pub(super) const TABLE: &[(Mnemonic, Class)] = &[
-    (Mov, Class::Move(ALL)), (Movzx, Class::Move(ALL)), (Movnti, Class::Move(ALL)),
+    (Mov, Class::Move(ALL)), (Movzx, Class::Custom(zero_extend)), (Movnti, Class::Move(ALL)),
     // The bytes that sign extension fills are no part of a real number.
     (Movsx, Class::Move(ALL)), (Movsxd, Class::Move(ALL)),
     (Movaps, Class::Move(ALL)), (Vmovaps, Class::Move(ALL)), (Movups, Class::Move(ALL)), (Vmovups, Class::Move(ALL)),
@@ -50,6 +50,16 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, limit: u16) {
     };
     let until = lifter.cleared_until(0, target.bytes);
     lifter.assign(target.place, &zero_extended(moved, until));
+}
+
+/// `movzx`: compilers take the upper two bytes out of a binary32 number by it, as by a mask.
+fn zero_extend(lifter: &mut Lifter<'_>) {
+    let (Some(target), Some(source)) = (lifter.operand(0), lifter.operand(1)) else { return lift(lifter, ALL) };
+    if source.place.is_memory() || (target.bytes, source.bytes) != (4, 2) {
+        return lift(lifter, ALL);
+    }
+    let whole = BitOperand::Span(Span::new(source.place, 4));
+    bits::trick(lifter, BitOperation::Take, target, &[whole, BitOperand::Immediate(0xffff)]);
 }
 
 /// `movss` and `movsd`: between registers only the low element is moved, a load clears the rest.

@@ -6,10 +6,12 @@ mod arrays;
 mod descending;
 mod errors;
 mod helpers;
+mod holes;
 mod layout;
 mod math;
 mod parts;
 mod real;
+mod replaced;
 mod requests;
 mod rescaled;
 mod restart;
@@ -26,7 +28,9 @@ use derivgrind_tape::{Operation, TapeWriter};
 
 use crate::analysis::Step;
 use crate::bit_tricks::{Lane, LaneOutcome, Outcome, index_and_factor};
-use crate::instrument::{Instrument, Mode, Reporting, Request, SiteHelper, Thread, X87Call, X87Move, X87Real};
+use crate::instrument::{
+    Instrument, Mode, Replacing, Reporting, Request, SiteHelper, Thread, X87Call, X87Move, X87Real,
+};
 use crate::ir::{BitOperation, Effect, Format};
 use crate::rounding::sums as rounding_sums;
 use crate::shadow::{NARROW_LIMIT, WIDE_MARK, narrow_index, of_narrow, of_wide};
@@ -73,6 +77,7 @@ impl Mode for Recording {
     const X87_BYTES: u16 = 8;
     const SPOIL: Option<SiteHelper> = Some(parts::spoil);
     const PUT_BACK: Option<SiteHelper> = Some(parts::put_back);
+    const REPLACED: Option<Replacing> = Some(replaced::replace);
     const REQUESTS: &'static [Request] = requests::REQUESTS;
 
     /// Whether the tape's cursor is in its scratch register.
@@ -109,24 +114,10 @@ impl Mode for Recording {
         !shadows.iter().copied().any(is_wide)
     }
 
-    fn trick(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
-        if let Some((shadow, byte)) = lane.cleared_byte(operation) {
-            return (parts::without_byte(shadow, byte), 0);
-        }
-        let lost_bits = |is_lost: bool, bits: u64| if is_lost { bits } else { 0 };
-        let (shadow, lost) = match lane.outcome(operation, is_wide) {
-            LaneOutcome::Wide(outcome) => {
-                let (shadow, is_lost) = shadow_of(thread, outcome, Format::Binary64, lane);
-                (shadow, lost_bits(is_lost, u64::MAX))
-            }
-            LaneOutcome::Narrow(halves) => [0, 1].into_iter().fold((0, 0), |(shadow, lost), half| {
-                let number = lane.half(32 * half as u32);
-                let (number, is_lost) = shadow_of(thread, halves[half], Format::Binary32, &number);
-                (shadow | number << (32 * half), lost | lost_bits(is_lost, u64::from(u32::MAX) << (32 * half)))
-            }),
-        };
-        let is_assembled = operation == BitOperation::Merge && lost == 0;
-        (if is_assembled { of_assembled(lane, shadow) } else { shadow }, lost)
+    fn trick(thread: &mut Thread<'_>, _layer: usize, lane: &Lane, operation: BitOperation) -> (u64, u64) {
+        let known = holes::shadow(thread, lane, operation);
+        let known = known.or_else(|| parts::merged(thread, lane).filter(|_| operation == BitOperation::Merge));
+        known.unwrap_or_else(|| by_bytes(thread, lane, operation))
     }
 
     fn x87(thread: &mut Thread<'_>, call: &X87Call) {
@@ -185,6 +176,27 @@ fn is_wide(word: u64) -> bool {
     const IN_WORK: u64 = 1 << 26;
     word & WIDE_MARK != 0
         && index_and_factor(word).is_some_and(|(index, _)| index < NARROW_LIMIT || index < tape().indices() + IN_WORK)
+}
+
+/// The shadow of a bit trick's result, with ones where it is lost, if the shadow of its bytes is what has come with them.
+fn by_bytes(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u64, u64) {
+    if let Some((shadow, byte)) = lane.cleared_byte(operation) {
+        return (parts::without_byte(shadow, byte), 0);
+    }
+    let lost_bits = |is_lost: bool, bits: u64| if is_lost { bits } else { 0 };
+    let (shadow, lost) = match lane.outcome(operation, is_wide) {
+        LaneOutcome::Wide(outcome) => {
+            let (shadow, is_lost) = shadow_of(thread, outcome, Format::Binary64, lane);
+            (shadow, lost_bits(is_lost, u64::MAX))
+        }
+        LaneOutcome::Narrow(halves) => [0, 1].into_iter().fold((0, 0), |(shadow, lost), half| {
+            let number = lane.half(32 * half as u32);
+            let (number, is_lost) = shadow_of(thread, halves[half], Format::Binary32, &number);
+            (shadow | number << (32 * half), lost | lost_bits(is_lost, u64::from(u32::MAX) << (32 * half)))
+        }),
+    };
+    let is_assembled = operation == BitOperation::Merge && lost == 0;
+    (if is_assembled { of_assembled(lane, shadow) } else { shadow }, lost)
 }
 
 /// The shadow of what bytes have been put together to, if it is `shadow` by these.

@@ -11,7 +11,7 @@ use super::Recording;
 use super::descending::{self, Mark};
 use super::rescaled::{self, Number};
 use crate::bit_tricks::{Lane, index_and_factor};
-use crate::instrument::undone::{is_changed_piece, piece_is_back};
+use crate::instrument::undone::{is_changed_piece, origin_of_piece, piece_is_back};
 use crate::instrument::{
     Mode, Site, Stored, Thread, memory_address, operand_address, read_shadow, read_value, shadow_address, site,
     write_shadow,
@@ -41,40 +41,60 @@ pub(super) fn spoil(context: &mut Context, payload: u64) -> HelperNext {
             }
         }
         Place::Memory { base, offset } => {
-            let address = memory_address(thread.context(), base, operand);
-            let address = address.wrapping_add_signed(offset.into());
-            descending::stored(&mut thread, address);
-            // Numbers mostly lie at multiples of their size.
-            let starts = std::iter::once(address % 8).chain((0..8).filter(|&before| before != address % 8));
-            for before in starts {
-                let start = address.wrapping_sub(before);
-                let mut bytes = [0; 8];
-                shadow_address::read(start, &mut bytes);
-                let word = u64::from_le_bytes(bytes);
-                if before != address % 8 && index_and_factor(word).is_none_or(|(index, _)| index == 0) {
-                    continue;
-                }
-                match spoiled(word, before as u32, part.bytes) {
-                    Found::Nothing => {}
-                    Found::Broken => break,
-                    Found::Spoiled(spoiled) => {
-                        // No other one: that may be another thread's.
-                        let changed = (word ^ spoiled).trailing_zeros() / 8;
-                        let byte = |word: u64| word.to_le_bytes()[changed as usize];
-                        let first = if word & WIDE_TAG == WIDE_TAG { 0 } else { changed / 4 * 4 };
-                        let at = |byte: u32| start.wrapping_add(byte.into());
-                        let mark =
-                            Mark { number: at(first), changed: at(changed), before: byte(word), now: byte(spoiled) };
-                        shadow_address::write(mark.changed, &[mark.now]);
-                        descending::remember(&mut thread, mark, address);
-                        break;
-                    }
-                }
-            }
+            let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+            spoil_in_memory(&mut thread, address, part.bytes);
         }
     }
     write_shadow(&mut thread, 0, *part, operand, &[0]);
     HelperNext::Resume
+}
+
+/// One or two bytes of memory become constants.
+pub(super) fn replace_by_constant(thread: &mut Thread<'_>, address: u64, bytes: u16) {
+    spoil_in_memory(thread, address, bytes);
+    shadow_address::write(address, &[0; 2][..usize::from(bytes)]);
+}
+
+fn spoil_in_memory(thread: &mut Thread<'_>, address: u64, bytes: u16) {
+    descending::stored(thread, address);
+    // Numbers mostly lie at multiples of their size.
+    let starts = std::iter::once(address % 8).chain((0..8).filter(|&before| before != address % 8));
+    for before in starts {
+        let start = address.wrapping_sub(before);
+        let mut shadow = [0; 8];
+        shadow_address::read(start, &mut shadow);
+        let word = u64::from_le_bytes(shadow);
+        if before != address % 8 && index_and_factor(word).is_none_or(|(index, _)| index == 0) {
+            continue;
+        }
+        match spoiled(word, before as u32, bytes) {
+            Found::Nothing => {}
+            Found::Broken => break,
+            Found::Spoiled(spoiled) => {
+                // No other one: that may be another thread's.
+                let changed = (word ^ spoiled).trailing_zeros() / 8;
+                let byte = |word: u64| word.to_le_bytes()[changed as usize];
+                let first = if word & WIDE_TAG == WIDE_TAG { 0 } else { changed / 4 * 4 };
+                let at = |byte: u32| start.wrapping_add(byte.into());
+                let mark = Mark { number: at(first), changed: at(changed), before: byte(word), now: byte(spoiled) };
+                shadow_address::write(mark.changed, &[mark.now]);
+                descending::remember(thread, mark, address);
+                break;
+            }
+        }
+    }
+}
+
+/// The shadow of a number, of eight or four bytes, without these bits: of no number.
+pub(super) fn spoiled_without(shadow: u64, hole: u64) -> u64 {
+    let rest = shadow & !hole;
+    if shadow >> 32 != 0 {
+        rest | WIDE_SPOILED
+    } else if shadow & WIDE_TAG >> 32 & !NARROW_TAG != 0 {
+        rest | WIDE_SPOILED >> 32
+    } else {
+        rest & !NARROW_TAG | NARROW_SPOILED
+    }
 }
 
 /// Eight bytes of shadow without one of them.
@@ -91,89 +111,135 @@ fn without(word: u64, byte: u32, count: u16) -> u64 {
     left & !(((1 << (8 * count)) - 1) << (8 * byte))
 }
 
-/// `payload` is the site with the [`Stored`] part. If it is a changed piece of the number at the place that it goes to, and the number becomes ±2^k times what it is, the number gets
-/// an index of its own; if it becomes anything else, it is none any more. Any other part can complete a copy of a number.
+/// `payload` is the site with the [`Stored`] part, which is about to be stored.
 pub(super) fn put_back(context: &mut Context, payload: u64) -> HelperNext {
     // SAFETY: `instrument::parts` pairs this helper with its site.
     let Site { what: Stored { target, source }, instruction } = unsafe { site::<Stored>(payload) };
     let operand = operand_address(instruction, context).unwrap_or(0);
     let mut thread = Thread::new(context);
     let from = Span::new(*source, target.bytes);
-    let (piece, shadow) = (read_value(&thread, from, operand)[0], read_shadow(&thread, 0, from, operand)[0]);
-    if let Place::Memory { base, offset } = target.place {
-        let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
-        descending::stored(&mut thread, address);
-    }
-    if !scale(&mut thread, *target, operand, piece, shadow) {
+    let (value, shadow) = (read_value(&thread, from, operand)[0], read_shadow(&thread, 0, from, operand)[0]);
+    let Place::Memory { base, offset } = target.place else {
         write_shadow(&mut thread, 0, *target, operand, &[shadow]);
-        complete(&thread, *target, operand, piece);
-    }
+        return HelperNext::Resume;
+    };
+    let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
+    let piece = Piece { address, bytes: target.bytes, value, shadow };
+    let before = user::read::<u64>(address & !7).unwrap_or(0);
+    replace_by_active(&mut thread, &piece, before);
     HelperNext::Resume
+}
+
+/// One or two active bytes that are stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub address: u64,
+    pub bytes: u16,
+    /// What comes.
+    pub value: u64,
+    pub shadow: u64,
+}
+
+/// Active bytes come into memory; `before` is what was in the aligned eight bytes that the first one is among.
+fn replace_by_active(thread: &mut Thread<'_>, piece: &Piece, before: u64) {
+    if !scale(thread, piece, before) {
+        copy(thread, piece, before);
+    }
+}
+
+/// A piece of a number comes, which can complete a copy of it.
+pub(super) fn copy(thread: &mut Thread<'_>, piece: &Piece, before: u64) {
+    descending::stored(thread, piece.address);
+    shadow_address::write(piece.address, &piece.shadow.to_le_bytes()[..usize::from(piece.bytes)]);
+    complete(piece, before);
 }
 
 /// Aligned eight bytes of memory.
 struct Around {
     start: u64,
-    /// Where a part of them begins, in bits.
+    /// Where a piece of them begins, in bits.
     shift: u32,
-    /// Ones in the bits of the part.
+    /// Ones in the bits of the piece.
     part: u64,
+    /// The value with the piece.
     value: u64,
     shadow: u64,
 }
 
 impl Around {
-    /// Those of which `target` is a part, if it is.
-    fn of(thread: &Thread<'_>, target: Span, operand: u64) -> Option<Around> {
-        let Place::Memory { base, offset } = target.place else { return None };
-        let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
-        let (start, within) = (address & !7, address % 8);
-        if within + u64::from(target.bytes) > 8 {
+    /// Those of which `piece` is a part, if it is, and `before` the value before.
+    fn of(piece: &Piece, before: u64) -> Option<Around> {
+        let (start, within) = (piece.address & !7, piece.address % 8);
+        if within + u64::from(piece.bytes) > 8 {
             return None;
         }
-        let value = user::read::<u64>(start).ok()?;
         let mut shadow = [0; 8];
         shadow_address::read(start, &mut shadow);
         let shift = 8 * within as u32;
-        let part = ((1u64 << (8 * target.bytes)) - 1) << shift;
+        let part = ((1u64 << (8 * piece.bytes)) - 1) << shift;
+        let value = before & !part | piece.value << shift & part;
         Some(Around { start, shift, part, value, shadow: u64::from_le_bytes(shadow) })
-    }
-
-    /// The value with another part.
-    fn with(&self, piece: u64) -> u64 {
-        self.value & !self.part | piece << self.shift & self.part
     }
 }
 
-/// If the part that is stored completes a number that has been put together from bytes of several ones, it gets the shadow of that.
-fn complete(thread: &Thread<'_>, target: Span, operand: u64, piece: u64) {
-    let Some(around) = Around::of(thread, target, operand) else { return };
-    let settled = rescaled::settled(Number { value: around.with(piece), shadow: around.shadow }, around.part);
+/// If the piece completes a number that has been put together from bytes of several ones, it gets the shadow of that.
+fn complete(piece: &Piece, before: u64) {
+    let Some(around) = Around::of(piece, before) else { return };
+    let settled = rescaled::settled(Number { value: around.value, shadow: around.shadow }, around.part);
     if settled != around.shadow {
         shadow_address::write(around.start, &settled.to_le_bytes());
     }
 }
 
-/// Gives the number in memory of which `target` is a piece its shadow for the case that this piece becomes the given value. `false` if it has another piece of shadow, or another
-/// value than the changed piece has been loaded with.
-fn scale(thread: &mut Thread<'_>, target: Span, operand: u64, piece: u64, shadow: u64) -> bool {
-    let Some(around) = Around::of(thread, target, operand) else { return false };
-    let before = around.value >> around.shift;
-    let is_same = (around.shadow & around.part) >> around.shift == shadow;
-    if !is_same || !is_changed_piece(thread, before, piece, shadow, target.bytes) {
+/// If what comes is a changed piece of the number at its place, and the number becomes ±2^k times what it is, the number gets an index of its own; if it becomes anything else, it is
+/// none any more. `false` if it is no such piece: the number has another shadow there, or another value than has been changed.
+pub(super) fn scale(thread: &mut Thread<'_>, piece: &Piece, before: u64) -> bool {
+    let Some(around) = Around::of(piece, before) else { return false };
+    let from = before >> around.shift;
+    let is_same = (around.shadow & around.part) >> around.shift == piece.shadow;
+    if !is_same || !is_changed_piece(thread, from, piece.value, piece.shadow, piece.bytes) {
         return false;
     }
-    let lane = Lane { a: around.value, b: 0, result: around.with(piece), shadow_a: around.shadow, shadow_b: 0 };
-    let new = match Recording::trick(thread, &lane, BitOperation::Other) {
+    let lane = Lane { a: before, b: 0, result: around.value, shadow_a: around.shadow, shadow_b: 0 };
+    let new = match Recording::trick(thread, 0, &lane, BitOperation::Other) {
         (scaled, 0) => {
-            piece_is_back(before, piece, shadow, target.bytes);
+            piece_is_back(from, piece.value, piece.shadow, piece.bytes);
             scaled
         }
         // It is none any more: as if the piece had become a constant.
-        _ => without(around.shadow, around.shift / 8, target.bytes),
+        _ => without(around.shadow, around.shift / 8, piece.bytes),
     };
     shadow_address::write(around.start, &new.to_le_bytes());
     true
+}
+
+/// The shadow of a number in a general register that is put together from its upper one or two bytes, which have been changed, and the rest of it; with ones where it is lost. It would be
+/// that of the number before.
+pub(super) fn merged(thread: &mut Thread<'_>, lane: &Lane) -> Option<(u64, u64)> {
+    const PIECES: [(u32, u16); 4] = [(48, 2), (56, 1), (16, 2), (24, 1)];
+    let operands = [(lane.a, lane.shadow_a, lane.b, lane.shadow_b), (lane.b, lane.shadow_b, lane.a, lane.shadow_a)];
+    let places = operands.into_iter().flat_map(|operands| PIECES.map(|piece| (operands, piece)));
+    places.into_iter().find_map(|((rest, rest_shadow, bits, shadow), (shift, bytes))| {
+        let part = ((1u64 << (8 * bytes)) - 1) << shift;
+        let is_beside = (rest | rest_shadow) & part == 0 && (bits | shadow) & !part == 0;
+        if shadow == 0 || !is_beside || lane.result != rest | bits {
+            return None;
+        }
+        let [to, piece] = [bits >> shift, shadow >> shift];
+        let origin = origin_of_piece(to, piece, bytes)?;
+        let before = rest | origin << shift & part;
+        if before == lane.result {
+            return None;
+        }
+        let whole = Lane { a: before, b: 0, result: lane.result, shadow_a: rest_shadow | shadow, shadow_b: 0 };
+        match Recording::trick(thread, 0, &whole, BitOperation::Other) {
+            (scaled, 0) if scaled != 0 => {
+                piece_is_back(origin, to, piece, bytes);
+                Some((scaled, 0))
+            }
+            _ => Some((0, u64::MAX)),
+        }
+    })
 }
 
 /// What is at a part of eight bytes.
