@@ -26,7 +26,7 @@ fn take(thread: &mut Thread<'_>, groups: &mut Groups<Counted>, step: &Step) {
     let mut group = groups.take(step);
     let Ok(value) = user::read::<u32>(step.address) else { return };
     // What can be sign and exponent of an 80-bit number has no other bytes in the group, from which a copy would be known.
-    if group.has(step, value) && layers().all(|layer| parts(&group, layer)[1].is_none()) {
+    if group.keep(step, value) && layers().all(|layer| parts(&group, layer)[1].is_none()) {
         return groups.remember(group);
     }
     let copied = group.copied;

@@ -17,7 +17,7 @@ use super::{MOST_LAYERS, Replaced, layers, shadow_address};
 /// Groups that a thread remembers.
 const REMEMBERED: usize = 32;
 /// The upper two bytes of a group: sign and exponent of a number that ends there.
-pub(crate) const UPPER: u8 = 0b1100;
+const UPPER: u8 = 0b1100;
 /// All bytes of a group: it has been copied or overwritten.
 const ALL: u8 = 0b1111;
 
@@ -33,7 +33,7 @@ pub(crate) struct Group<Known> {
     pub replaced: u8,
     /// The same for bytes that have come with the first active one or behind it.
     pub copied: u8,
-    /// The same for upper bytes that have come and were there already: see [`Group::has`].
+    /// The same for upper bytes that have come and were there already: see [`Group::keep`].
     kept: u8,
     /// The shadow of the next four bytes before any of them was replaced, if they are remembered.
     pub behind: Option<[u32; MOST_LAYERS]>,
@@ -147,19 +147,22 @@ impl<Known: Copy + Default> Group<Known> {
         user::read::<u32>(self.address).is_ok_and(|value| value == self.value) && layers().all(is_shown)
     }
 
-    /// Whether upper bytes come that are there already, with their shadow: of the number itself, or of another one that is like it so far.
-    pub fn has(&mut self, step: &Step, value: u32) -> bool {
-        let is_active = step.shadows != [0; MOST_LAYERS];
-        let is_copy = self.copied != 0 || self.replaced & !UPPER != 0;
-        let has = is_active
-            && !is_copy
+    /// Takes note of active upper bytes that are there already, with their shadow, if these are such: of the number itself, or of another one that is like it so far. They change nothing.
+    pub fn keep(&mut self, step: &Step, value: u32) -> bool {
+        let are_there = step.shadows != [0; MOST_LAYERS]
+            && !self.is_overwritten()
             && step.places() & !UPPER == 0
-            && (step.before ^ value) & step.bytes == 0
+            && !step.changes(value)
             && layers().all(|layer| self.shadows[layer].shown & step.bytes == step.shadows[layer]);
-        if has {
+        if are_there {
             self.kept |= step.places();
         }
-        has
+        are_there
+    }
+
+    /// Whether other bytes have come than constants over the upper two.
+    pub fn is_overwritten(&self) -> bool {
+        self.copied != 0 || self.replaced & !UPPER != 0
     }
 
     /// Bytes have come, and this is the value of the group.
@@ -169,10 +172,12 @@ impl<Known: Copy + Default> Group<Known> {
         if self.copied != 0 || step.shadows != [0; MOST_LAYERS] {
             self.copied |= step.places();
         }
-        // It is a copy, and these are a part of it.
-        if self.replaced & !UPPER != 0 || self.copied != 0 {
+        // Those that were there already have been a part of it.
+        if self.is_overwritten() {
             self.replaced |= self.kept;
-            self.copied |= if self.copied != 0 { self.kept } else { 0 };
+        }
+        if self.copied != 0 {
+            self.copied |= self.kept;
         }
         for (shadows, new) in self.shadows.iter_mut().zip(step.shadows) {
             shadows.moved = shadows.moved & !step.bytes | new;

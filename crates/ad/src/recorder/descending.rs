@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use crate::instrument::undone::epoch;
+use crate::instrument::undone::Remembered;
 use crate::instrument::{NUMBER_MARKED, Thread, shadow_address};
 
 /// So many marked numbers does a thread remember. Copies are made one after the other.
@@ -29,7 +29,6 @@ pub(super) struct Mark {
 /// A mark, and how far the copy has come.
 #[derive(Clone, Copy, Debug)]
 struct Copied {
-    epoch: u64,
     mark: Mark,
     /// Address of the last byte that has come.
     reached: u64,
@@ -46,21 +45,23 @@ enum Progress {
 }
 
 thread_local! {
-    static COPIES: RefCell<VecDeque<Copied>> = const { RefCell::new(VecDeque::new()) };
+    static COPIES: RefCell<Remembered<VecDeque<Copied>>> = const { RefCell::new(Remembered::new(VecDeque::new())) };
 }
 
 /// A number has been marked since a byte at the address `at` has become passive.
 pub(super) fn remember(thread: &mut Thread<'_>, mark: Mark, at: u64) {
     thread.fields().changed |= NUMBER_MARKED;
-    COPIES.with_borrow_mut(|copies| {
+    COPIES.with_borrow_mut(|remembered| {
+        let copies = remembered.current();
         copies.truncate(REMEMBERED - 1);
-        copies.push_front(Copied { epoch: epoch(), mark, reached: at });
+        copies.push_front(Copied { mark, reached: at });
     });
 }
 
 /// One or two bytes at the address `at` have been stored.
 pub(super) fn stored(thread: &mut Thread<'_>, at: u64) {
-    COPIES.with_borrow_mut(|copies| {
+    COPIES.with_borrow_mut(|remembered| {
+        let copies = remembered.current();
         copies.retain_mut(|copied| match copied.progress(at) {
             Progress::Continues => true,
             Progress::Ends => false,
@@ -68,7 +69,7 @@ pub(super) fn stored(thread: &mut Thread<'_>, at: u64) {
                 let Mark { changed, before, now, .. } = copied.mark;
                 let mut shadow = [0];
                 shadow_address::read(changed, &mut shadow);
-                if copied.epoch == epoch() && shadow == [now] {
+                if shadow == [now] {
                     shadow_address::write(changed, &[before]);
                 }
                 false
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_complete_when_its_lowest_byte_has_come_after_the_others() {
-        let copied = || Copied { epoch: 0, mark: Mark { number: 64, changed: 71, before: 0, now: 1 }, reached: 67 };
+        let copied = || Copied { mark: Mark { number: 64, changed: 71, before: 0, now: 1 }, reached: 67 };
         let run = |bytes: &[u64]| {
             let mut copied = copied();
             bytes.iter().map(|&at| copied.progress(at)).collect::<Vec<_>>()

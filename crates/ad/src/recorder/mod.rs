@@ -116,7 +116,10 @@ impl Mode for Recording {
 
     fn trick(thread: &mut Thread<'_>, _layer: usize, lane: &Lane, operation: BitOperation) -> (u64, u64) {
         let known = holes::shadow(thread, lane, operation);
-        let known = known.or_else(|| parts::merged(thread, lane).filter(|_| operation == BitOperation::Merge));
+        let known = known.or_else(|| match operation {
+            BitOperation::Merge => parts::merged(thread, lane),
+            _ => None,
+        });
         known.unwrap_or_else(|| by_bytes(thread, lane, operation))
     }
 

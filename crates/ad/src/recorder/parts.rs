@@ -126,7 +126,9 @@ pub(super) fn put_back(context: &mut Context, payload: u64) -> HelperNext {
     let address = memory_address(thread.context(), base, operand).wrapping_add_signed(offset.into());
     let piece = Piece { address, bytes: target.bytes, value, shadow };
     let before = user::read::<u64>(address & !7).unwrap_or(0);
-    replace_by_active(&mut thread, &piece, before);
+    if !scale(&mut thread, &piece, before) {
+        copy(&mut thread, &piece, before);
+    }
     HelperNext::Resume
 }
 
@@ -140,14 +142,7 @@ pub(super) struct Piece {
     pub shadow: u64,
 }
 
-/// Active bytes come into memory; `before` is what was in the aligned eight bytes that the first one is among.
-fn replace_by_active(thread: &mut Thread<'_>, piece: &Piece, before: u64) {
-    if !scale(thread, piece, before) {
-        copy(thread, piece, before);
-    }
-}
-
-/// A piece of a number comes, which can complete a copy of it.
+/// A piece of a number comes, which can complete a copy of it; `before` is what was in the aligned eight bytes that its first one is among.
 pub(super) fn copy(thread: &mut Thread<'_>, piece: &Piece, before: u64) {
     descending::stored(thread, piece.address);
     shadow_address::write(piece.address, &piece.shadow.to_le_bytes()[..usize::from(piece.bytes)]);

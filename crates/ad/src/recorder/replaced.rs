@@ -10,7 +10,7 @@ use derivgrind_engine::memory::user;
 use super::parts::{self, Piece};
 use super::{Recording, is_wide};
 use crate::bit_tricks::Lane;
-use crate::instrument::groups::{Group, Groups, Step, UPPER, shadow_of};
+use crate::instrument::groups::{Group, Groups, Step, shadow_of};
 use crate::instrument::undone::Remembered;
 use crate::instrument::{Mode, Replaced, Thread, shadow_address};
 use crate::ir::BitOperation;
@@ -36,8 +36,8 @@ pub(super) fn replace(thread: &mut Thread<'_>, replaced: &Replaced) {
             // It is another number now.
             return;
         }
-        let alone = match &taken {
-            [Some(Taken { group, .. }), None] if group.is_changed() => Some(*group),
+        let alone = match taken {
+            [Some(Taken { group, .. }), None] if !group.is_overwritten() => Some(group),
             _ => None,
         };
         if let Some(mut group) = alone
@@ -78,7 +78,7 @@ fn take(groups: &mut Groups<IsScaled>, step: &Step) -> Option<Taken> {
     let mut group = groups.take(step);
     let before = group.shadows[0].moved;
     let value = user::read::<u32>(step.address).ok()?;
-    let is_there = group.has(step, value);
+    let is_there = group.keep(step, value);
     if !is_there {
         group.put(step, value);
     }
@@ -99,13 +99,6 @@ fn scaled(thread: &mut Thread<'_>, group: &Group<IsScaled>) -> Option<u32> {
         (0, _) => None,
         (scaled, 0) => Some(scaled as u32),
         _ => None,
-    }
-}
-
-impl Group<IsScaled> {
-    /// Whether constants have replaced upper bytes, and nothing else has come.
-    fn is_changed(&self) -> bool {
-        self.copied == 0 && self.replaced & !UPPER == 0
     }
 }
 

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use crate::instrument::undone::epoch;
+use crate::instrument::undone::Remembered;
 use crate::instrument::{NUMBERS_CHANGED, Thread};
 use crate::ir::Format;
 
@@ -24,7 +24,6 @@ pub(super) struct Number {
 /// A bit trick that has changed a number's sign or exponent.
 #[derive(Clone, Copy, Debug)]
 struct Change {
-    epoch: u64,
     format: Format,
     before: Number,
     /// From which earlier changes have made that.
@@ -34,36 +33,34 @@ struct Change {
 
 thread_local! {
     /// The newest one first.
-    static CHANGES: RefCell<VecDeque<Change>> = const { RefCell::new(VecDeque::new()) };
+    static CHANGES: RefCell<Remembered<VecDeque<Change>>> = const { RefCell::new(Remembered::new(VecDeque::new())) };
 }
 
 /// A bit trick has made one number of the other.
 pub(super) fn remember(thread: &mut Thread<'_>, format: Format, before: Number, now: Number) {
     thread.fields().changed |= NUMBERS_CHANGED;
-    CHANGES.with_borrow_mut(|changes| add(changes, format, before, now));
+    CHANGES.with_borrow_mut(|changes| add(changes.current(), format, before, now));
 }
 
 /// The shadow of eight bytes that have been put together from bytes with this shadow, if that is complete with those in which `part` has ones.
 ///
 /// It is not with bytes that have no sign or exponent: where one number is copied over another one from the lowest byte up, the value is still that one's.
 pub(super) fn settled(assembled: Number, part: u64) -> u64 {
-    CHANGES.with_borrow(|changes| made_of(changes, assembled, part))
+    CHANGES.with_borrow_mut(|changes| made_of(changes.current(), assembled, part))
 }
 
 fn add(changes: &mut VecDeque<Change>, format: Format, before: Number, now: Number) {
-    let epoch = epoch();
-    let earlier = changes.iter().find(|change| change.epoch == epoch && change.now == before);
+    let earlier = changes.iter().find(|change| change.now == before);
     let origin = earlier.map_or(before, |earlier| earlier.origin);
     changes.truncate(REMEMBERED - 1);
-    changes.push_front(Change { epoch, format, before, origin, now });
+    changes.push_front(Change { format, before, origin, now });
 }
 
 fn made_of(changes: &VecDeque<Change>, assembled: Number, part: u64) -> u64 {
-    let epoch = epoch();
     let find = |format: Format, number: Number, part: u64| {
         let is_mixed = |with: Number| with.shadow == number.shadow && (with.value ^ number.value) & part != 0;
         let is_it = |change: &&Change| {
-            (change.epoch, change.format, change.now.value) == (epoch, format, number.value)
+            (change.format, change.now.value) == (format, number.value)
                 && (is_mixed(change.before) || is_mixed(change.origin))
         };
         changes.iter().find(is_it).map(|change| change.now.shadow)
