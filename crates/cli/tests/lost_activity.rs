@@ -249,6 +249,39 @@ int main(void) {
     }
 }
 
+/// Bits of sign and exponent that are replaced together with some of the mantissa, which forward mode understands, or taken out for good.
+#[test]
+fn upper_bits_that_make_no_multiple_are_told() {
+    const CUT: &str = r#"#include <derivgrind.h>
+#include <stdint.h>
+union both { double number; uint64_t bits; uint16_t pairs[4]; };
+static __attribute__((noinline)) double with_pair(double a) {
+  union both both = {a}; both.pairs[3] = 0x4000; return both.number;
+}
+static __attribute__((noinline)) double masked(double a) {
+  union both both = {a}; both.bits &= 0x0007ffffffffffff; return both.number;
+}
+int main(void) {
+  volatile double x = 3.06; double y;
+  DG_INPUTF(x);
+  y = WHAT(x * 1.5);
+  DG_OUTPUTF(y);
+  return 0;
+}
+"#;
+    for level in ["-O0", "-O2"] {
+        let cases = [("with_pair", "record", None), ("with_pair", "forward", Some("0.75"))];
+        for (what, mode, derivative) in
+            cases.into_iter().chain(["record", "forward"].map(|mode| ("masked", mode, None)))
+        {
+            let program = Compiled::with_libraries(&CUT.replace("WHAT", what), &[level], &[]);
+            let ended = program.derivgrind(&format!("grad --strict --mode={mode} -- P"));
+            assert_eq!(ended.code, Some(if derivative.is_some() { 0 } else { 3 }), "{what} {level} {mode}: {ended:?}");
+            assert!(derivative.is_none_or(|derivative| ended.stdout.trim_end().ends_with(derivative)), "{ended:?}");
+        }
+    }
+}
+
 /// Vector exponential functions bring a rounded number to the place of the exponent: by a shift, after other operations on the bits of the sum.
 #[test]
 fn a_rounded_number_as_exponent_is_no_loss() {

@@ -30,6 +30,8 @@ pub(crate) struct Number {
     pub copied: u64,
     /// Ones in what has been taken out.
     hole: u64,
+    /// Where it has been counted that what is left is no number.
+    pub counted: Option<u64>,
 }
 
 /// What has been put into a number.
@@ -94,12 +96,13 @@ impl Numbers {
             replaced: 0,
             copied: 0,
             hole: 0,
+            counted: None,
         };
         Some((self.0.iter().find(is_same).copied().unwrap_or(new), hole))
     }
 
     /// The number that bits are put into where others have been taken out, as it is then but for its shadow.
-    pub fn filled(&self, layer: usize, lane: &Lane, operation: BitOperation) -> Option<(Number, Filler)> {
+    pub fn filled(&mut self, layer: usize, lane: &Lane, operation: BitOperation) -> Option<(Number, Filler)> {
         if !matches!(operation, BitOperation::Or | BitOperation::Merge | BitOperation::Xor | BitOperation::Other) {
             return None;
         }
@@ -113,7 +116,10 @@ impl Numbers {
                     && shadow & !number.hole & !number.shadow == 0
                     && lane.result == rest | bits
             };
-            let number = *self.0.iter().find(fits)?;
+            let found = self.0.iter().position(|number| fits(&number))?;
+            // A loss is taken back once.
+            let counted = self.0[found].counted.take();
+            let number = Number { counted, ..self.0[found] };
             let filler = Filler { hole: number.hole, bits, whole_shadow: shadow };
             let replaced = number.replaced | number.hole;
             Some((Number { value: lane.result, replaced, hole: 0, ..number }, filler))
@@ -184,7 +190,7 @@ mod tests {
     }
 
     fn fill(
-        numbers: &Numbers,
+        numbers: &mut Numbers,
         layer: usize,
         rest: u64,
         hole: u64,
@@ -197,14 +203,14 @@ mod tests {
     #[test]
     fn what_is_put_into_a_hole_is_seen() {
         const HOLE: u64 = 0xff << 48;
-        let (numbers, rest) = with_hole(HOLE);
-        let (filled, filler) = fill(&numbers, 0, rest, HOLE, [0x18 << 48, 0]).unwrap();
+        let (mut numbers, rest) = with_hole(HOLE);
+        let (filled, filler) = fill(&mut numbers, 0, rest, HOLE, [0x18 << 48, 0]).unwrap();
         assert_eq!((f64::from_bits(filled.value), filled.replaced, filler.shadow()), (6.12, HOLE, 0));
         assert!(filled.is_replaced_above() && filled.is_like_before());
-        assert!(fill(&numbers, 0, rest, HOLE, [0x118 << 48, 0]).is_none(), "beside the hole");
-        assert!(fill(&numbers, 1, rest, HOLE, [0x18 << 48, 0]).is_none(), "another layer");
+        assert!(fill(&mut numbers, 0, rest, HOLE, [0x118 << 48, 0]).is_none(), "beside the hole");
+        assert!(fill(&mut numbers, 1, rest, HOLE, [0x18 << 48, 0]).is_none(), "another layer");
         // What has been taken out of the number itself can have more of its shadow.
-        let (_, filler) = fill(&numbers, 0, rest, HOLE, [0x18 << 48, SHADOW & 0xffff << 48]).unwrap();
+        let (_, filler) = fill(&mut numbers, 0, rest, HOLE, [0x18 << 48, SHADOW & 0xffff << 48]).unwrap();
         assert_eq!(filler.shadow(), 0);
     }
 

@@ -20,7 +20,8 @@ const SECOND: u64 = 2;
 /// The dot value of the result, in the same eight bytes, with zeros where derivative information is lost, and these bits.
 pub(super) fn dot(thread: &mut Thread<'_>, layer: usize, lane: &Lane, operation: BitOperation) -> (u64, u64) {
     let suspended = thread.fields().disabled != 0;
-    holes::dot(layer, lane, operation, suspended).unwrap_or_else(|| by_itself(lane, operation, suspended))
+    let at = holes::Circumstances { layer, suspended, address: thread.context().rip };
+    holes::dot(lane, operation, at).unwrap_or_else(|| by_itself(lane, operation, suspended))
 }
 
 /// The same if nothing is known of what has been done before.

@@ -6,51 +6,67 @@ use super::bits;
 use super::replaced::{Change, Upper};
 use crate::bit_tricks::Lane;
 use crate::bit_tricks::holes::{Number, Numbers};
+use crate::instrument::not_lost_at;
 use crate::ir::BitOperation;
 
 /// Stands for a shadow of which nothing is left: what is put in would not be seen.
 const HARDLY_ANYTHING: u64 = 1;
 
+/// What the lane of a bit trick does not say of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Circumstances {
+    pub layer: usize,
+    /// Whether differentiation is.
+    pub suspended: bool,
+    /// Where losses count.
+    pub address: u64,
+}
+
 thread_local! {
     static NUMBERS: RefCell<Numbers> = const { RefCell::new(Numbers::new()) };
 }
 
-/// The shadow of the result if bytes are taken out of a number or put in, with zeros where derivative information is lost, and these bits.
-pub(super) fn dot(layer: usize, lane: &Lane, operation: BitOperation, suspended: bool) -> Option<(u64, u64)> {
+/// The shadow of the result if bytes are taken out of a number or put in, with zeros where derivative information is lost, and these bits. Where it is not known yet that all of it is
+/// lost, there is something nevertheless.
+pub(super) fn dot(lane: &Lane, operation: BitOperation, at: Circumstances) -> Option<(u64, u64)> {
     NUMBERS.with_borrow_mut(|numbers| {
-        if let Some((number, hole)) = numbers.taken(layer, lane, operation) {
+        if let Some((number, hole)) = numbers.taken(at.layer, lane, operation) {
             let moved = number.moved & !hole;
             let rest = if moved == 0 { HARDLY_ANYTHING } else { moved };
-            // Other masks than those of bytes can leave a number.
+            // Other masks than those of bytes can leave a number, or something that is none whatever comes.
             let is_bytes = hole.to_le_bytes().into_iter().all(|byte| byte == 0 || byte == 0xff);
-            let shown = match bits::by_itself(lane, operation, suspended) {
-                (dot, 0) if !is_bytes && dot != 0 => dot,
-                _ => rest,
+            let (shown, lost) = match bits::by_itself(lane, operation, at.suspended) {
+                _ if is_bytes => (rest, 0),
+                (0, lost) => (rest, lost),
+                found => found,
             };
-            numbers.remember(number.with_hole(hole, lane.result).with_shadow(moved, shown));
-            return Some((shown, 0));
+            let counted = (lost != 0).then_some(at.address);
+            let mut number = number.with_hole(hole, lane.result).with_shadow(moved, shown);
+            number.counted = counted;
+            numbers.remember(number);
+            return Some((shown, lost));
         }
-        put(numbers, layer, lane, operation, suspended)
+        put(numbers, lane, operation, at)
     })
 }
 
-fn put(
-    numbers: &mut Numbers,
-    layer: usize,
-    lane: &Lane,
-    operation: BitOperation,
-    suspended: bool,
-) -> Option<(u64, u64)> {
-    let (mut number, filler) = numbers.filled(layer, lane, operation)?;
+fn put(numbers: &mut Numbers, lane: &Lane, operation: BitOperation, at: Circumstances) -> Option<(u64, u64)> {
+    let (mut number, filler) = numbers.filled(at.layer, lane, operation)?;
     number.moved |= filler.whole_shadow;
-    let rest = filler.rest(|| number.is_like_before());
+    // A dot value is scaled whatever bits of the mantissa become.
+    let rest = filler.rest(|| true);
     if rest != 0 {
         let shown = if number.moved == 0 { HARDLY_ANYTHING } else { number.moved };
         if filler.shadow() != 0 && filler.shadow() != number.shadow & filler.hole {
             number.copied |= filler.hole & !rest;
         }
+        let lost = if number.counted.is_none() { u64::MAX } else { 0 };
+        number.counted.get_or_insert(at.address);
         numbers.remember(number.without(rest).with_shadow(number.moved, shown));
-        return Some((shown, 0));
+        return Some((shown, lost));
+    }
+    if let Some(address) = number.counted.take() {
+        not_lost_at(address);
     }
     let (changed, out_of_range) = shadow_if_changed(&number);
     // What has been taken out before, changed, and put back has the dot value that constants would leave: all of them, or each byte by itself if nothing was known of the other one.
@@ -63,7 +79,7 @@ fn put(
     if !is_changed {
         number.copied |= filler.hole;
     }
-    let (shown, lost) = if suspended || !is_changed { (number.moved, false) } else { (changed, out_of_range) };
+    let (shown, lost) = if at.suspended || !is_changed { (number.moved, false) } else { (changed, out_of_range) };
     if lost {
         return Some((0, u64::MAX));
     }
@@ -99,10 +115,10 @@ mod tests {
     /// Takes bytes out of a number and puts others in, with a shadow of their own.
     fn replace([value, shadow]: [u64; 2], hole: u64, [byte, dot]: [u64; 2]) -> [u64; 2] {
         let rest = Lane { a: value, b: !hole, result: value & !hole, shadow_a: shadow, shadow_b: 0 };
-        let (left, lost) = super::dot(0, &rest, Take, false).unwrap();
+        let (left, lost) = super::dot(&rest, Take, Circumstances::default()).unwrap();
         assert!(lost == 0 && left != 0, "what is put in is seen");
         let whole = Lane { a: byte, b: rest.result, result: rest.result | byte, shadow_a: dot, shadow_b: left };
-        let (shadow, lost) = super::dot(0, &whole, if dot == 0 { Or } else { Merge }, false).unwrap();
+        let (shadow, lost) = super::dot(&whole, if dot == 0 { Or } else { Merge }, Circumstances::default()).unwrap();
         assert_eq!(lost, 0);
         [whole.result, shadow]
     }
