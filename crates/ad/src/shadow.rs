@@ -67,8 +67,12 @@ pub const TEMPORARY_BYTES: u16 = 256;
 /// Offset of the shadow of a memory operand that is read under a mask, or one element of it for all lanes, [`VECTOR_BYTES`] long. Its value is
 /// put aside, too. It belongs to a single instruction as the temporaries do.
 pub const OPERAND: u16 = TEMPORARY + TEMPORARY_BYTES;
+/// Offset of general registers as they have been earlier in a block, 8 bytes each: their values are kept beside their shadow.
+pub const KEPT: u16 = OPERAND + VECTOR_BYTES;
+/// Bytes of all of them.
+pub const KEPT_BYTES: u16 = 64;
 /// Bytes of the whole shadow register file.
-pub const FILE_BYTES: u16 = OPERAND + VECTOR_BYTES;
+pub const FILE_BYTES: u16 = KEPT + KEPT_BYTES;
 
 /// A range of the shadow register file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -282,6 +282,31 @@ int main(void) {
     }
 }
 
+/// A significand that is moved by itself: where it is loaded, its place is known in the same basic block only.
+#[test]
+fn significands_without_their_exponent_are_told() {
+    const MOVED: &str = r#"#include <derivgrind.h>
+static __attribute__((noinline)) long double moved(long double a) {
+  long double b = 0;
+  __asm__ volatile("mov %1, %%rax; mov %%rax, %0; movw $0xc002, 8+%0; BETWEEN" : "+m"(b) : "m"(a) : "rax");
+  return b;
+}
+int main(void) {
+  volatile long double x = 3.06L; long double y;
+  DG_INPUTF(x);
+  y = moved(x * 1.5L);
+  DG_OUTPUTF(y);
+  return 0;
+}
+"#;
+    for (between, derivative) in [("", Some("-3.0")), ("jmp 1f; 1:", None)] {
+        let program = Compiled::with_libraries(&MOVED.replace("BETWEEN", between), &["-O2"], &[]);
+        let ended = program.derivgrind("grad --strict --mode=forward -- P");
+        assert_eq!(ended.code, Some(if derivative.is_some() { 0 } else { 3 }), "{between:?}: {ended:?}");
+        assert!(derivative.is_none_or(|derivative| ended.stdout.trim_end().ends_with(derivative)), "{ended:?}");
+    }
+}
+
 /// Vector exponential functions bring a rounded number to the place of the exponent: by a shift, after other operations on the bits of the sum.
 #[test]
 fn a_rounded_number_as_exponent_is_no_loss() {

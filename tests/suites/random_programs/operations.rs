@@ -270,17 +270,16 @@ pub const OPERATIONS: &[Operation] = &[
         "enum { FIELD = ((1 << $E) - 1) << $M % 16, HALF = ((1 << ($E - 1)) - 2) << $M % 16 }; \
          union { $R r; uint16_t w[sizeof($R) / 2]; } u; u.r = a; u.w[sizeof($R) / 2 - 1] = (u.w[sizeof($R) / 2 - 1] & ~FIELD) | HALF; return u.r;",
     ),
-    // Not of binary32 numbers, which gcc takes apart into three pieces: that is lost, and in forward mode now and then without a note.
     lossy(
         1,
-        &[Double],
+        BITS,
         fraction,
         "enum { FIELD = ((1 << $E) - 1) << $M % 16, HALF = ((1 << ($E - 1)) - 2) << $M % 16, TOP = sizeof($R) - 1 }; union { $R r; unsigned char c[sizeof($R)]; } u; \
          u.r = a; u.c[TOP] = (u.c[TOP] & ~(FIELD >> 8)) | HALF >> 8; u.c[TOP - 1] = (u.c[TOP - 1] & ~FIELD) | (HALF & 0xff); return u.r;",
     ),
     lossy(
         1,
-        &[Double],
+        BITS,
         fraction,
         "enum { FIELD = ((1 << $E) - 1) << $M % 16, HALF = ((1 << ($E - 1)) - 2) << $M % 16, TOP = sizeof($R) - 1 }; \
          unsigned char *p = (unsigned char *)&a; p[TOP - 1] = (p[TOP - 1] & ~FIELD) | (HALF & 0xff); p[TOP] = (p[TOP] & ~(FIELD >> 8)) | HALF >> 8; return a;",

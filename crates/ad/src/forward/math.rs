@@ -2,7 +2,7 @@
 
 use derivgrind_engine::context::Context;
 
-use crate::instrument::lost_in_call;
+use crate::instrument::{lost_at, lost_in_call};
 use crate::math::intercept::Differentiator;
 use crate::math::{Bytes, Width};
 use crate::x87::Extended;
@@ -12,9 +12,15 @@ use super::x87::whole;
 
 impl Differentiator for DotValues {
     /// The dot value as a binary64 number.
-    fn operand(&self, _: &mut Context, width: Width, shadow: Bytes) -> Option<u64> {
+    fn operand(&self, context: &mut Context, width: Width, shadow: Bytes) -> Option<u64> {
         let dot = match width {
-            Width::Extended => whole(Extended::from_bytes(shadow)).to_f64(),
+            Width::Extended => whole(Extended::from_bytes(shadow)).map_or_else(
+                || {
+                    lost_at(context.rip);
+                    0.0
+                },
+                Extended::to_f64,
+            ),
             _ => width.widen(shadow),
         };
         // Minus zero is zero, too.

@@ -16,6 +16,7 @@ mod registers;
 mod replaced;
 mod requests;
 mod rounding;
+mod significands;
 mod upper_bytes;
 mod vector;
 mod x87;

@@ -6,7 +6,7 @@ use derivgrind_engine::memory::{self, user};
 use derivgrind_engine::report;
 
 use crate::declared::{self, Handle};
-use crate::instrument::{MOST_LAYERS, Request, Thread, layers, requests, shadow_address};
+use crate::instrument::{MOST_LAYERS, Request, Thread, layers, lost_in_pieces, requests, shadow_address};
 use crate::x87::Extended;
 
 use super::x87::whole;
@@ -128,7 +128,10 @@ fn extended_dot(layer: usize, variable: u64) -> Result<Extended, user::Fault> {
     user::read::<[u8; Extended::BYTES]>(variable)?;
     let mut bytes = [0; Extended::BYTES];
     shadow_address::read_layer(layer, variable, &mut bytes);
-    Ok(whole(Extended::from_bytes(bytes)))
+    Ok(whole(Extended::from_bytes(bytes)).unwrap_or_else(|| {
+        lost_in_pieces(1);
+        Extended::ZERO
+    }))
 }
 
 /// The dot value in the shadow of a variable of 4 or 8 bytes.

@@ -3,12 +3,14 @@
 use derivgrind_engine::context::Context;
 use derivgrind_engine::translate::Emitter;
 
-use crate::instrument::{Shadow as Shadows, Thread, X87Call, X87Move, layers, load, read_shadow, store, write_shadow};
+use crate::instrument::{
+    Shadow as Shadows, Thread, X87Call, X87Move, layers, load, lost_at, read_shadow, store, write_shadow,
+};
 use crate::ir::{X87Format, X87Operand};
 use crate::rounding::sums;
 use crate::x87::{Extended, ExtendedShadow, Session, Shadow};
 
-use super::DotValues;
+use super::{DotValues, significands};
 
 impl ExtendedShadow for DotValues {
     /// A dot value has the same form everywhere.
@@ -63,6 +65,7 @@ pub(super) fn emit_copy(emitter: &mut Emitter<'_>, index: usize, X87Move { targe
     if source.format != target.format {
         return false;
     }
+    significands::emit(emitter, index);
     let register = emitter.scratch(0);
     let from = Shadows::of(emitter, index, source.place);
     let to = Shadows::of(emitter, index, target.place);
@@ -82,14 +85,21 @@ fn dot(thread: &Thread<'_>, layer: usize, operand: X87Operand, address: u64) -> 
     match operand.format {
         X87Format::Binary32 => Extended::from_f32(f32::from_bits(low as u32)),
         X87Format::Binary64 => Extended::from_f64(f64::from_bits(low)),
-        _ => whole(Extended { significand: low, high: high as u16 }),
+        _ => whole(Extended { significand: low, high: high as u16 }).unwrap_or_else(|| {
+            lost_at(thread.context().rip);
+            Extended::ZERO
+        }),
     }
 }
 
-/// The dot value in the shadow of an 80-bit number. The program may have computed with the bytes in memory that hold the number's sign and exponent;
-/// then there is nothing in theirs (the loss has been counted), and the number is a constant. A dot value that really is so small is taken for zero.
-pub(super) fn whole(dot: Extended) -> Extended {
-    if dot.high & 0x7fff == 0 { Extended::ZERO } else { dot }
+/// The dot value in the shadow of an 80-bit number; none if it is incomplete. The program may have computed with the bytes in memory that hold the number's sign and exponent, or may
+/// have moved the others without them; then there is nothing in theirs, and the number counts as a constant. A dot value that really is so small is taken for one of these.
+pub(super) fn whole(dot: Extended) -> Option<Extended> {
+    match (dot.significand, dot.high & 0x7fff) {
+        (0, 0) => Some(Extended::ZERO),
+        (_, 0) => None,
+        _ => Some(dot),
+    }
 }
 
 /// Gives a register or memory a dot value, rounded to its format. Zero is passive, whatever its sign is.

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use derivgrind_engine::tool::Version;
-use derivgrind_engine::translate::{Block, Condition, Emitter};
+use derivgrind_engine::translate::{Block, Condition, Emitter, registers};
 use iced_x86::{Code, FlowControl, Instruction, OpKind};
 
 use crate::analysis::passivity::Assumptions;
@@ -11,7 +11,7 @@ use crate::analysis::{RegisterSet, Step, liveness, passivity};
 use crate::ir::{Effect, Ir, Mask, Place, Span};
 use crate::shadow;
 
-use super::layout::{Fields, field, layers};
+use super::layout::{Fields, field, kept, layers};
 use super::places::{Shadow, clear, is_constant, load, pieces, pieces_of, store};
 use super::replay::Replay;
 use super::{
@@ -113,6 +113,7 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                 }
                 Effect::Copy { target, source, bytes } => {
                     copy::<M>(emitter, index, target, source, bytes, &mut carried);
+                    keep_value(emitter, target, source);
                 }
                 Effect::BitTrick { operation, target, a, b, c } => {
                     M::overwrite(emitter, &mut carried, target);
@@ -124,7 +125,8 @@ pub(super) fn emit<M: Mode>(block: &Block, ir: &Ir, version: Version, emitter: &
                         }
                         false => restoring::<M>(&mut carried),
                     };
-                    let trick = bits::Trick { operation, target, a, b, c, mask: step.operation.mask };
+                    let (mask, of_part) = (step.operation.mask, step.operation.of_part);
+                    let trick = bits::Trick { operation, target, a, b, c, mask, of_part };
                     bits::emit::<M>(emitter, index, trick, restoring);
                     executed = true;
                 }
@@ -356,6 +358,12 @@ fn emit_effect<M: Mode>(emitter: &mut Emitter<'_>, index: usize, step: &Step) ->
     false
 }
 
+/// What is kept of a general register has its value beside it.
+fn keep_value(emitter: &mut Emitter<'_>, target: Place, source: Place) {
+    let (Place::Register(target @ shadow::KEPT..), Place::Register(source)) = (target, source) else { return };
+    store(emitter, kept(target), registers::general(usize::from(source / 8)), 8);
+}
+
 /// Copies shadow in pieces as large as the mode has them. A load of what was just written in smaller pieces would wait for all of
 /// them to reach the cache.
 fn copy<M: Mode>(
@@ -412,7 +420,7 @@ fn lost(emitter: &mut Emitter<'_>, index: usize, source: Span, restoring: Option
 }
 
 /// Sets ZF if all of the spans are passive, in all layers. Uses the first scratch register; the application's flags must be saved.
-pub(super) fn any_active(emitter: &mut Emitter<'_>, index: usize, spans: &[Span]) {
+pub(crate) fn any_active(emitter: &mut Emitter<'_>, index: usize, spans: &[Span]) {
     let register = emitter.scratch(0);
     let mut first = true;
     for span in spans {

@@ -317,7 +317,7 @@ fn before_update<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
                 let lane = Lane { a, b, result, shadow_a: old[0], shadow_b: operand[0] };
                 let passive = lane.shadow_a | lane.shadow_b == 0;
                 let with_constant = matches!(other, Some(BitOperand::Immediate(_)));
-                let circumstances = Circumstances { layer, with_constant, of_piece: false };
+                let circumstances = Circumstances { layer, with_constant, of_piece: false, of_part: false };
                 one_word(if passive { 0 } else { trick::<M>(&mut thread, circumstances, &lane, operation) })
             }
         };

@@ -24,6 +24,8 @@ pub(super) struct Trick {
     pub b: Option<BitOperand>,
     pub c: Option<BitOperand>,
     pub mask: Option<Mask>,
+    /// See [`crate::ir::Operation::of_part`].
+    pub of_part: bool,
 }
 
 impl Trick {
@@ -85,7 +87,7 @@ pub(super) fn span_of(operand: BitOperand) -> Option<Span> {
 }
 
 /// The payload of helpers around instruction `index` that stands for `what`.
-pub(super) fn payload_for<T: Send + 'static>(emitter: &mut Emitter<'_>, index: usize, what: T) -> u64 {
+pub(crate) fn payload_for<T: Send + 'static>(emitter: &mut Emitter<'_>, index: usize, what: T) -> u64 {
     let instruction = emitter.block().instructions()[index];
     emitter.keep(Site { what, instruction })
 }
@@ -209,16 +211,24 @@ fn after_trick<M: Mode>(context: &mut Context, payload: u64) -> HelperNext {
     for layer in layers() {
         let (values, shadows) = (thread.fields().bit_values, thread.fields().bit_shadows[layer]);
         let of_piece = is_alone(&thread, layer, target);
-        let circumstances = Circumstances { layer, with_constant, of_piece };
+        let circumstances = Circumstances { layer, with_constant, of_piece, of_part: site.what.of_part };
         let mut new = match site.what.mask {
             Some(mask) if !mask.zeroing => read_shadow(&thread, layer, target, address),
             _ => [0; WORDS],
         };
         for (word, &selected) in elements.iter().enumerate().take(target.bytes.div_ceil(8).into()) {
-            let shadows = shadows.map(|shadow| shadow[word] & selected);
+            let mut lane = ternary::Lane {
+                values: values.map(|value| value[word]),
+                shadows: shadows.map(|shadow| shadow[word] & selected),
+                result: results[word],
+            };
             new[word] &= !selected;
-            if shadows != [0; 3] {
-                let lane = ternary::Lane { values: values.map(|value| value[word]), shadows, result: results[word] };
+            if lane.shadows != [0; 3] {
+                if operation == BitOperation::Xor && site.what.mask.is_some_and(|mask| mask.zeroing) {
+                    // The difference of two numbers as a mask of whole elements is going to leave it: see `undone`.
+                    lane.shadows = shadows.map(|shadow| shadow[word]);
+                    lane.result = lane.values[0] ^ lane.values[1];
+                }
                 new[word] |= lane.outcome::<M>(&mut thread, circumstances, operation) & selected;
             }
         }
@@ -285,6 +295,10 @@ pub(crate) fn read_value(thread: &Thread<'_>, span: Span, operand: u64) -> [u64;
             let value = super::x87::mmx_value(thread.context(), offset);
             let length = length.min(value.len());
             into[..length].copy_from_slice(&value[..length]);
+        }
+        Place::Register(offset) if offset >= shadow::KEPT => {
+            let within = usize::from(offset - shadow::KEPT);
+            into.copy_from_slice(&bytes_of(&thread.shared_fields().kept)[within..within + length]);
         }
         Place::Register(offset) if offset >= shadow::OPERAND => {
             let within = usize::from(offset - shadow::OPERAND);

@@ -26,6 +26,8 @@ pub(crate) const WORDS: usize = 8;
 pub(crate) struct Fields {
     /// The value of a memory operand that has been fetched ([`crate::ir::Effect::Fetch`]).
     pub fetched: [u64; WORDS],
+    /// The values of general registers that are kept ([`shadow::KEPT`]).
+    pub kept: [u64; WORDS],
     /// The mask under which the present instruction writes: all ones in the bytes of elements whose bit is set, else zeros.
     pub elements: [u64; WORDS],
     /// Blocks in the active version until the shadow registers are looked at.
@@ -70,6 +72,7 @@ pub(crate) const fn file_start(layer: usize) -> usize {
     }
 }
 
+const _: () = assert!(shadow::KEPT_BYTES as usize == 8 * WORDS);
 const _: () = assert!(MODE_FIELDS <= MODE_FIELDS_END && MODE_FIELDS_END.is_multiple_of(64));
 const _: () = assert!(offset_of!(Context, tool).is_multiple_of(64) && FIELDS.is_multiple_of(64));
 
@@ -81,6 +84,11 @@ pub(super) fn field(offset: usize) -> MemoryOperand {
 /// The value of a fetched memory operand, some bytes further on, as an operand of cached code.
 pub(crate) fn fetched(offset: u16) -> MemoryOperand {
     field(offset_of!(Fields, fetched) + usize::from(offset - shadow::OPERAND))
+}
+
+/// The value of a general register that is kept, as an operand of cached code.
+pub(super) fn kept(offset: u16) -> MemoryOperand {
+    field(offset_of!(Fields, kept) + usize::from(offset - shadow::KEPT))
 }
 
 /// Bytes of the expanded mask from this one on.

@@ -42,7 +42,10 @@ use crate::math::intercept;
 use crate::shadow;
 use crate::x87::ExtendedShadow;
 
-pub(crate) use bits::{Site, SiteHelper, memory_address, operand_address, read_shadow, read_value, site, write_shadow};
+pub(crate) use active::any_active;
+pub(crate) use bits::{
+    Site, SiteHelper, memory_address, operand_address, payload_for, read_shadow, read_value, site, write_shadow,
+};
 use intercepted::Intercepted;
 pub(crate) use layout::{
     MODE_FIELDS, MODE_FIELDS_END, MOST_LAYERS, NUMBER_MARKED, NUMBERS_CHANGED, WORDS, elements, fetched, file, layers,

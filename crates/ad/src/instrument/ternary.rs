@@ -46,7 +46,8 @@ impl Lane {
         mantissas: u64,
     ) -> u64 {
         // The steps of a function of three operands have masks that nobody sees.
-        let with_constant = circumstances.with_constant || matches!(operation, BitOperation::Ternary(_));
+        let with_constant =
+            circumstances.with_constant || matches!(operation, BitOperation::Ternary(_) | BitOperation::Assembled);
         let circumstances = Circumstances { with_constant, ..circumstances };
         self.steps(operation, mantissas)
             .into_iter()
@@ -85,6 +86,11 @@ impl Lane {
     fn steps(&self, operation: BitOperation, mantissas: u64) -> [Option<(bit_tricks::Lane, BitOperation)>; 2] {
         let [a, b, _] = self.values;
         let [shadow_a, shadow_b, shadow_c] = self.shadows;
+        if operation == BitOperation::Assembled {
+            // Whatever has happened above the mantissa: some bits are flipped now.
+            let lane = bit_tricks::Lane { a, b: a ^ self.result, result: self.result, shadow_a, shadow_b: 0 };
+            return [Some((lane, BitOperation::Xor)), None];
+        }
         let BitOperation::Ternary(table) = operation else {
             let lane = bit_tricks::Lane { a, b, result: self.result, shadow_a, shadow_b };
             return [Some((lane, operation)), None];

@@ -84,6 +84,8 @@ pub(super) struct Circumstances {
     pub with_constant: bool,
     /// Whether nothing but a piece of a number is in the register that is written.
     pub of_piece: bool,
+    /// Whether the result is a part of a number that the block puts together: see [`crate::ir::Operation::of_part`].
+    pub of_part: bool,
 }
 
 /// Counts how often all threads had to forget.
@@ -122,7 +124,7 @@ thread_local! {
 /// The shadow of a bit trick's result in a layer. What is lost is counted.
 pub(super) fn trick<M: Mode>(
     thread: &mut Thread<'_>,
-    Circumstances { layer, with_constant, of_piece }: Circumstances,
+    Circumstances { layer, with_constant, of_piece, of_part }: Circumstances,
     lane: &Lane,
     operation: BitOperation,
 ) -> u64 {
@@ -146,6 +148,14 @@ pub(super) fn trick<M: Mode>(
     if lost == 0 {
         return shadow;
     }
+    let kept = match [lane.shadow_a & lost, lane.shadow_b & lost] {
+        [alone, 0] | [0, alone] => alone,
+        _ => 0,
+    };
+    if of_part {
+        // It can be used for something else as well: that will be seen, and is lost there.
+        return shadow | kept;
+    }
     let address = thread.context().rip;
     lost_at(address);
     let is_piece = of_piece && undone.is_none() && M::PUT_BACK.is_some() && is_piece(lane.shadow_a | lane.shadow_b);
@@ -160,10 +170,6 @@ pub(super) fn trick<M: Mode>(
     if !can_be_undone {
         return shadow;
     }
-    let kept = match [lane.shadow_a & lost, lane.shadow_b & lost] {
-        [alone, 0] | [0, alone] => alone,
-        _ => 0,
-    };
     let mut step = Step {
         epoch: epoch(),
         layer,

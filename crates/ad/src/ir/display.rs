@@ -9,6 +9,7 @@ impl Display for Place {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match *self {
             Place::Register(offset) => match offset {
+                shadow::KEPT.. => write!(f, "kept+{}", offset - shadow::KEPT),
                 shadow::OPERAND.. => write!(f, "fetched+{}", offset - shadow::OPERAND),
                 shadow::TEMPORARY.. => write!(f, "temporary+{}", offset - shadow::TEMPORARY),
                 shadow::MASK.. => write!(f, "k{}", (offset - shadow::MASK) / 8),

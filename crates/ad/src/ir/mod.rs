@@ -247,6 +247,8 @@ pub enum BitOperation {
     FromInteger,
     /// Sum of two integers in general registers: compilers add where they know that no bits meet, as `or` would.
     Sum,
+    /// The last one of several operations in general registers that leave the mantissa of their operand and change bits above it.
+    Assembled,
     /// Any other operation on integers.
     Other,
 }
@@ -482,6 +484,8 @@ pub struct Operation {
     pub effect: Effect,
     /// In which elements of the target; everywhere if there is none.
     pub mask: Option<Mask>,
+    /// Whether the result is a part of a number that is [put together](BitOperation::Assembled) later: nothing is lost here.
+    pub of_part: bool,
 }
 
 /// A lifted basic block.

@@ -5,6 +5,7 @@
 //! `fallback`: everything that it writes becomes passive, and everything that it reads counts as lost if it is active.
 
 mod arithmetic;
+mod assembled;
 mod assign;
 mod avx512;
 mod bits;
@@ -14,6 +15,8 @@ mod integers;
 mod masks;
 mod moves;
 mod narrow;
+mod outline;
+mod provenance;
 mod shuffles;
 mod wrong_rule;
 mod x87;
@@ -120,6 +123,7 @@ pub fn lift_for(instructions: &[Instruction], vector_bytes: u16) -> Ir {
         };
         lifter.lift();
     }
+    assembled::apply(instructions, &mut ir);
     wrong_rule::apply(&mut ir);
     ir
 }
@@ -211,7 +215,13 @@ impl Lifter<'_> {
         };
         // What is cleared anyway needs no mask.
         let mask = mask.filter(|mask| !(mask.zeroing && matches!(effect, Effect::Clear { .. })));
-        self.ir.operations.push(Operation { instruction: self.position, after: self.after, effect, mask });
+        self.ir.operations.push(Operation {
+            instruction: self.position,
+            after: self.after,
+            effect,
+            mask,
+            of_part: false,
+        });
     }
 
     /// The effects that are added from now on come after the instruction.
