@@ -4,7 +4,8 @@
 //! A tool asks for names such as `log` and `exp`, and means the C library's. A user's function of that name must not be taken for it:
 //! wrong derivatives without a message would follow. So a name counts only
 //! - in a shared object that is part of a C, math or compression library by its `DT_SONAME` (its file name if it has none): see [`LIBRARIES`];
-//! - in an executable, if the tool says that it is [unmistakable](WantedFunction::unmistakable); other names for statically linked copies, under stricter rules since all names lie in one pot there. glibc defines each of
+//! - in any shared object and executable, if the tool says that it is [unmistakable](WantedFunction::unmistakable), as copies of libraries are linked into others;
+//! - in an executable, other names for statically linked copies, under stricter rules since all names lie in one pot there. glibc defines each of
 //!   its functions as a weak alias of a reserved name (`log` of `__log`, `scalbn` of `__ldexp`), with a reserved name, or as IFUNC; that is what is
 //!   asked for. The variants for vectors that its vector library builds from such an IFUNC count as well. Only
 //!   a static executable that was not linked with glibc's start files (musl has no such second names) is taken at its word.
@@ -155,15 +156,15 @@ fn wanted_functions(
     let elf = Elf::open(path)?;
     let identity = elf.identity()?;
     let wants = |name: &str, _| wanted(name).is_some();
+    let is_unmistakable = |name: &str| wanted(name).is_some_and(|function| function.unmistakable);
     let functions = match identity.kind {
         Kind::SharedObject if is_trusted_library(path, &identity) => elf.functions(false, wants)?,
-        Kind::SharedObject => Vec::new(),
+        Kind::SharedObject => elf.functions(false, |name, _| is_unmistakable(name))?,
         Kind::StaticExecutable if !identity.glibc_start_files => elf.functions(true, wants)?,
         Kind::StaticExecutable | Kind::DynamicExecutable => {
-            let is_unmistakable =
-                |function: &Function| wanted(&function.name).is_some_and(|function| function.unmistakable);
+            let functions = elf.functions(true, wants)?;
             let (mut functions, candidates): (Vec<_>, Vec<_>) =
-                elf.functions(true, wants)?.into_iter().partition(is_unmistakable);
+                functions.into_iter().partition(|function| is_unmistakable(&function.name));
             let addresses: HashSet<u64> = candidates.iter().map(|function| function.address).collect();
             let reserved = elf.functions(true, |name, at| name.starts_with("__") && addresses.contains(&at))?;
             functions.extend(from_glibc(candidates, &reserved));

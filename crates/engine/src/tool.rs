@@ -23,7 +23,7 @@ pub struct FunctionId(pub usize);
 pub struct WantedFunction {
     /// What the tool calls it.
     pub id: FunctionId,
-    /// Nobody else's function has this name: one in an executable is a statically linked copy. See [`crate::hooks`].
+    /// Nobody else's function has this name: one in an executable or another library is a copy. See [`crate::hooks`].
     pub unmistakable: bool,
 }
 

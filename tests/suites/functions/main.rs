@@ -1,9 +1,10 @@
 //! Math functions through the libraries of the system: each function of the table in each format, linked dynamically and statically; variants for
-//! vectors, called by name and by compilers; Fortran's intrinsics and C++'s templates.
+//! vectors, called by name and by compilers; copies in other libraries; Fortran's intrinsics and C++'s templates.
 //!
 //! The expected derivatives are difference quotients of the program's own binary64 variant, run natively. Values, `errno`, exception flags and the
 //! rounding mode have to be as in the native run.
 
+mod copies;
 mod languages;
 mod program;
 mod scalar;
@@ -33,7 +34,7 @@ pub struct Plan {
 
 fn main() -> ExitCode {
     let mut suite = Suite::new("functions");
-    let plans = [scalar::plans(), vector::plans(), languages::plans()].into_iter().flatten();
+    let plans = [scalar::plans(), vector::plans(), copies::plans(), languages::plans()].into_iter().flatten();
     for plan in plans {
         let cases = plan.cases.clone();
         let runs = Arc::new(Runs { plan, built: OnceLock::new(), found: OnceLock::new(), rounded: OnceLock::new() });

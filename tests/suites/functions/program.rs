@@ -28,13 +28,20 @@ pub struct Built {
     pub program: PathBuf,
     /// Its binary64 variant, which prints difference quotients.
     pub reference: PathBuf,
-    _reference_scratch: Option<tempfile::TempDir>,
+    /// Directories of what it needs besides.
+    others: Vec<tempfile::TempDir>,
 }
 
 impl Built {
     /// The same with difference quotients from another program.
     pub fn with_reference(self, other: Built) -> Built {
-        Built { reference: other.program, _reference_scratch: Some(other.scratch), ..self }
+        Built { reference: other.program, ..self.needing(other.scratch) }
+    }
+
+    /// The same, with a directory that stays as long as it does.
+    pub fn needing(mut self, other: tempfile::TempDir) -> Built {
+        self.others.push(other);
+        self
     }
 }
 
@@ -156,7 +163,7 @@ pub fn build(compiler: &str, suffix: &str, text: &str, options: &[&str], format:
         compile(&at("reference"), &[])?;
         at("reference")
     };
-    Ok(Built { scratch, program, reference, _reference_scratch: None })
+    Ok(Built { scratch, program, reference, others: Vec::new() })
 }
 
 /// Compiles a C main program and Fortran subroutines.
@@ -178,5 +185,5 @@ pub fn build_with_fortran(main: &str, subroutines: &str, format: &str) -> Result
     let program = at("program");
     compile(&program, if format.is_empty() { &[] } else { std::slice::from_ref(&format) })?;
     compile(&at("reference"), &[])?;
-    Ok(Built { reference: at("reference"), scratch, program, _reference_scratch: None })
+    Ok(Built { reference: at("reference"), scratch, program, others: Vec::new() })
 }

@@ -28,9 +28,12 @@ impl Intercepted {
         }
     }
 
-    /// Nobody else's function has this one's name.
-    pub(super) fn is_unmistakable(&self) -> bool {
-        matches!(self, Intercepted::Compressor(compressor) if compressor.unmistakable)
+    /// Whether nobody else's function has this name, which is one of this function's.
+    pub(super) fn is_unmistakable(&self, name: &str) -> bool {
+        match self {
+            Intercepted::Compressor(compressor) => compressor.unmistakable,
+            Intercepted::Math(_) => math::is_unmistakable(name),
+        }
     }
 }
 

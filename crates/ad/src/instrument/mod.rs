@@ -271,7 +271,7 @@ impl<M: Mode> Tool for Instrument<M> {
 
     fn wanted_function(&self, name: &str) -> Option<WantedFunction> {
         let id = Intercepted::named(name)?;
-        Some(WantedFunction { id, unmistakable: Intercepted::of(id)?.is_unmistakable() })
+        Some(WantedFunction { id, unmistakable: Intercepted::of(id)?.is_unmistakable(name) })
     }
 
     fn hooks_version(&self, version: Version, function: FunctionId) -> bool {

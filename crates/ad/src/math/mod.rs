@@ -23,8 +23,8 @@ mod rules;
 mod table;
 
 pub use digamma::digamma;
-pub(crate) use names::lock_for_fork;
 pub use names::{by_id, forms, id, lookup};
+pub(crate) use names::{is_unmistakable, lock_for_fork};
 pub use table::{FOLLOWED, GROUPS, Group, Line, Names, Signature};
 
 use crate::x87::Extended;

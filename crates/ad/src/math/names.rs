@@ -5,7 +5,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use super::passing::{self, VectorSet};
 use super::table::{self, Line, Names};
-use super::{MathFunction, Width};
+use super::{Argument, MathFunction, Place, Width};
 
 /// A symbol's format: of the arguments, and of the results.
 type Widths = (Width, Width);
@@ -25,7 +25,7 @@ pub(crate) fn lock_for_fork() -> impl Sized + 'static {
 }
 
 /// The function with this symbol: `sin`, `sinf`; glibc's names with the format spelled out, `sinf64`; its entry for `-ffinite-math-only`,
-/// `__exp_finite`; a variant for vectors, `_ZGVbN2v_sin`.
+/// `__exp_finite`; a variant for vectors, `_ZGVbN2v_sin` or `__svml_sin2`.
 pub fn lookup(name: &str) -> Option<&'static MathFunction> {
     by_id(id(name)?)
 }
@@ -53,6 +53,9 @@ fn function(name: &str) -> Option<MathFunction> {
     if let Some(vector) = name.strip_prefix("_ZGV") {
         return vector_function(vector);
     }
+    if let Some(vector) = name.strip_prefix(SHORT_VECTOR) {
+        return short_vector_function(vector);
+    }
     let name = finite_alias(name).unwrap_or_else(|| name.to_owned());
     let (line, widths, usual) = find(&name)?;
     let lane = passing::scalar(line.signature.arguments, line.signature.results, widths.0, widths.1);
@@ -72,6 +75,34 @@ fn vector_function(name: &str) -> Option<MathFunction> {
     }
     let lanes = set.lanes(count, arguments, line.signature.results, widths.0)?;
     Some(with_lanes(line, widths, usual, lanes))
+}
+
+/// How names of Intel's short vector math library begin. NumPy has a copy of it.
+const SHORT_VECTOR: &str = "__svml_";
+/// What some of them end with: high or low accuracy, or enhanced performance.
+const ACCURACIES: [&str; 3] = ["_ha", "_la", "_ep"];
+
+/// Whether nobody else's function has this name.
+pub(crate) fn is_unmistakable(name: &str) -> bool {
+    name.starts_with(SHORT_VECTOR)
+}
+
+/// `sinf16`, `atan28_ha`: the usual name and the number of lanes, which fill a register of SSE, AVX or AVX-512. (Functions with several results return them in registers, and those with a
+/// mask have more arguments.)
+fn short_vector_function(name: &str) -> Option<MathFunction> {
+    let name = ACCURACIES.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let variant = |lanes: u16| {
+        let (line, widths, usual) = find(name.strip_suffix(&lanes.to_string())?)?;
+        let signature = line.signature;
+        let is_real = signature.arguments.iter().all(|kind| matches!(kind, Argument::Real));
+        if !is_real || signature.results != [Place::Value] || widths.0 != widths.1 {
+            return None;
+        }
+        let set = VectorSet::of_bytes(lanes * widths.0.bytes() as u16)?;
+        let lanes = set.lanes(lanes, signature.arguments, signature.results, widths.0)?;
+        Some(with_lanes(line, widths, usual, lanes))
+    };
+    [16, 8, 4, 2].into_iter().find_map(variant)
 }
 
 fn with_lanes(line: &'static Line, widths: Widths, name: String, lanes: Vec<passing::Lane>) -> MathFunction {

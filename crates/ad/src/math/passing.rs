@@ -110,6 +110,11 @@ impl VectorSet {
         }
     }
 
+    /// By the bytes of its registers.
+    pub(super) fn of_bytes(bytes: u16) -> Option<VectorSet> {
+        matches!(bytes, 16 | 32 | 64).then_some(VectorSet { reals: bytes, integers: bytes })
+    }
+
     /// The lanes of a function all of whose `arguments` are vectors of `count` elements; `None` if that is not among what vector functions have.
     pub(super) fn lanes(
         self,
