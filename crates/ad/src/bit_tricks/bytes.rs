@@ -16,6 +16,7 @@ impl Lane {
             BitOperation::And | BitOperation::Take => self.kept(),
             BitOperation::Merge => self.merged(is_number),
             BitOperation::Lower | BitOperation::Raise => self.shifted(operation),
+            BitOperation::Turn => self.turned(),
             _ => None,
         }
     }
@@ -34,6 +35,17 @@ impl Lane {
         // Of eight bytes, or of four.
         let width = if self.a >> 32 == 0 && self.result >> 32 == 0 { u64::from(u32::MAX) } else { u64::MAX };
         (self.result == self.a << count & width).then_some(self.shadow_a << count)
+    }
+
+    /// The shadow of halves that change places, in four bytes or in eight.
+    fn turned(&self) -> Option<u64> {
+        let turned = |number: u64, width: u32| match width {
+            32 => (number as u32).rotate_left(16).into(),
+            _ => number.rotate_left(32),
+        };
+        let width = [32, 64].into_iter().find(|width| self.b == in_both_halves(u64::from(width / 2)))?;
+        let is_turned = self.shadow_b == 0 && self.result == turned(self.a, width);
+        is_turned.then(|| turned(self.shadow_a, width))
     }
 
     /// An operand and its shadow, and the other one, if that is passive and a mask of whole bytes.
@@ -168,6 +180,17 @@ mod tests {
             assert_eq!(moved(operation, number, count, result), shadow, "{operation:?} {count}");
         }
         assert_eq!(moved(BitOperation::Raise, 0xff34, 24, 0x3400_0000), Some(SHADOW << 24));
+    }
+
+    #[test]
+    fn halves_that_change_places_take_their_shadow_along() {
+        let lane =
+            |a: u64, count, result, shadow_a| Lane { a, b: in_both_halves(count), result, shadow_a, shadow_b: 0 };
+        let moved = |lane: Lane| lane.moved(BitOperation::Turn, |_| true);
+        assert_eq!(moved(lane(0x1234_5678, 16, 0x5678_1234, 0x4000_0007)), Some(0x7_4000));
+        assert_eq!(moved(lane(0x1234_5678, 32, 0x1234_5678 << 32, SHADOW)), Some(SHADOW.rotate_left(32)));
+        assert_eq!(moved(lane(0, 32, 0, SHADOW)), Some(SHADOW.rotate_left(32)));
+        assert_eq!(moved(lane(0x1234_5678, 8, 0x3456_7812, 0x4000_0007)), None);
     }
 
     #[test]

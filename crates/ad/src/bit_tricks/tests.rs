@@ -1,6 +1,6 @@
 use super::*;
 use crate::shadow::{WIDE_MARK, WIDE_TAG, of_narrow, wide_index};
-use BitOperation::{And, AndNot, Lower, Merge, Or, Other, Rotate, Select, ShiftLeft, ShiftRight, Take, Xor};
+use BitOperation::{And, AndNot, Lower, Merge, Or, Other, Rotate, Select, ShiftLeft, ShiftRight, Take, Turn, Xor};
 
 const SIGN: u64 = 1 << 63;
 const INDEX: u64 = 77;
@@ -156,6 +156,8 @@ fn equal_numbers_that_change_places_are_not_taken_for_each_other() {
         shadow_b: 0,
     };
     assert_eq!(lane(pair).by_mark(Rotate), LaneOutcome::Narrow([Outcome::Lost; 2]));
+    let turned = LaneOutcome::Narrow([Outcome::Same(of_narrow(4)), Outcome::Same(of_narrow(3))]);
+    assert_eq!(lane(pair).by_mark(Turn), turned);
     let moved = LaneOutcome::Narrow([Outcome::Same(of_narrow(4)), Outcome::Passive]);
     assert_eq!(lane(pair >> 32).by_mark(Lower), moved);
 }

@@ -6,12 +6,13 @@
 use derivgrind_engine::context::Context;
 use derivgrind_engine::memory::user;
 use derivgrind_engine::translate::{Condition, Emitter, HelperNext};
-use iced_x86::{Code, Instruction, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{Code, Instruction, InstructionInfoFactory, Register};
 
 use crate::instrument::{
     Thread, any_active, layers, lost_at, operand_address, payload_for, reach_memory, read_shadow, site, write_shadow,
 };
 use crate::ir::{Address, Place, Span, X87Format};
+use crate::lift::is_write;
 use crate::x87::Extended;
 
 /// The memory operand of the load.
@@ -44,16 +45,29 @@ fn copied_from(instructions: &[Instruction]) -> Option<Instruction> {
     let register = before[stored].op1_register();
     let read = before[..stored].iter().rposition(|instruction| writes(instruction, register))?;
     let source = before[read];
-    let keeps_addresses = |instruction: &Instruction| {
-        [load, &source].into_iter().all(|address| {
+    let is_kept = |instruction: &Instruction| {
+        let addresses = [load, &source].into_iter().all(|address| {
             let parts = [address.memory_base(), address.memory_index()];
             parts.into_iter().all(|part| part == Register::None || !writes(instruction, part))
-        })
+        });
+        addresses && writes_nothing_beside(instruction, load)
     };
-    (source.code() == Code::Mov_r64_rm64
-        && source.op0_register() == register
-        && before[read..].iter().all(keeps_addresses))
-    .then_some(source)
+    (source.code() == Code::Mov_r64_rm64 && source.op0_register() == register && before[read..].iter().all(is_kept))
+        .then_some(source)
+}
+
+/// Bytes of memory that an 80-bit number has, with what pads it.
+const SIZE: u64 = 16;
+
+/// Whether an instruction writes no memory but the number that `load` loads: what it writes could be where the significand comes from.
+fn writes_nothing_beside(instruction: &Instruction, load: &Instruction) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    factory.info(instruction).used_memory().iter().all(|used| {
+        let is_beside_base = (used.segment(), used.base(), used.index(), used.scale())
+            == (load.memory_segment(), load.memory_base(), load.memory_index(), load.memory_index_scale());
+        let first = used.displacement().wrapping_sub(load.memory_displacement64());
+        !is_write(used.access()) || is_beside_base && first < SIZE && first + used.memory_size().size() as u64 <= SIZE
+    })
 }
 
 fn same_memory(a: &Instruction, b: &Instruction) -> bool {
@@ -73,10 +87,7 @@ fn same_memory(a: &Instruction, b: &Instruction) -> bool {
 fn writes(instruction: &Instruction, register: Register) -> bool {
     let mut factory = InstructionInfoFactory::new();
     let used = factory.info(instruction).used_registers();
-    used.iter().any(|used| {
-        let reads_only = matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
-        used.register().full_register() == register.full_register() && !reads_only
-    })
+    used.iter().any(|used| used.register().full_register() == register.full_register() && is_write(used.access()))
 }
 
 fn complete(context: &mut Context, payload: u64) -> HelperNext {
@@ -84,6 +95,9 @@ fn complete(context: &mut Context, payload: u64) -> HelperNext {
     let site = unsafe { site::<Instruction>(payload) };
     let addresses = [&site.what, &site.instruction].map(|instruction| operand_address(instruction, context));
     let [Some(source), Some(target)] = addresses else { return HelperNext::Resume };
+    if source.abs_diff(target) < SIZE {
+        return HelperNext::Resume;
+    }
     let [Ok(before), Ok(now)] = [source, target].map(|address| user::read(address).map(Extended::from_bytes)) else {
         return HelperNext::Resume;
     };
@@ -164,6 +178,11 @@ mod tests {
         // inc rax; push rcx
         assert_eq!(of(&[copied, b"\x48\xff\xc0", stored, word, loaded]), None);
         assert_eq!(of(&[copied, b"\x51", stored, word, loaded]), None);
+        // mov [rsp + 20h], rcx; mov [rdi], cx; mov [rsp - 10h], cx
+        for other in [&b"\x48\x89\x4c\x24\x20"[..], b"\x66\x89\x0f"] {
+            assert_eq!(of(&[copied, stored, word, other, loaded]), None, "it may have been overwritten");
+        }
+        assert!(of(&[copied, stored, b"\x66\x89\x4c\x24\xf0", loaded]).is_some());
     }
 
     #[test]

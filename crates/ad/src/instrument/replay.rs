@@ -5,6 +5,7 @@ use derivgrind_engine::translate::{Emitter, registers, replace_memory};
 use iced_x86::{Code, Instruction, InstructionInfoFactory, MemoryOperand, OpAccess, OpKind, Register};
 
 use crate::ir::{Address, Place, Span};
+use crate::lift::is_write;
 use crate::lift::without_signs;
 use crate::shadow;
 
@@ -235,10 +236,7 @@ fn vector_load(register: Register) -> Code {
 
 fn is_written(instruction: &Instruction, operand: u32) -> bool {
     let mut factory = InstructionInfoFactory::new();
-    !matches!(
-        factory.info(instruction).op_access(operand),
-        OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
-    )
+    is_write(factory.info(instruction).op_access(operand))
 }
 
 /// `maskmovdqu`: the destination is implied by RDI.

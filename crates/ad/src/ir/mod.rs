@@ -233,6 +233,8 @@ pub enum BitOperation {
     Lower,
     /// Rotation by a number of bits, which is below the width.
     Rotate,
+    /// Rotation of a general register by half its width: the halves change places.
+    Turn,
     /// One of the operands, whichever comes first in some order of integers.
     Select,
     /// The bitwise function of three operands whose truth table is this (`vpternlog`).

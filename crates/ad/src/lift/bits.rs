@@ -173,6 +173,12 @@ pub(super) fn lift(lifter: &mut Lifter<'_>, bits: &Bits) {
         return;
     }
     let sources: Vec<BitOperand> = sources.iter().map(|&source| counted(source, bits.shift, target)).collect();
+    if let (Some(shift), &[BitOperand::Span(_), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
+        && turns_halves(lifter, shift, target, count)
+    {
+        let count = BitOperand::Immediate(in_both_halves(count));
+        return trick(lifter, BitOperation::Turn, target, &[sources[0], count]);
+    }
     if let (Some(shift), &[BitOperand::Span(source), BitOperand::Immediate(count)]) = (bits.shift, &sources[..])
         && (count % 8 == 0 || shift.is_out(count))
         && (shift.kind != ShiftKind::RightSigned || shift.element == 0 || count == 0)
@@ -233,6 +239,11 @@ pub(super) fn trick(lifter: &mut Lifter<'_>, operation: BitOperation, target: Sp
     lifter.push_under(Effect::BitTrick { operation, target, a, b, c }, lifter.whole_mask());
     let until = lifter.cleared_until(0, target.bytes);
     lifter.clear(Span::new(target.place.advanced(target.bytes), until - target.bytes));
+}
+
+/// Whether a general register's halves change places: what comes together again in this way may be a number.
+fn turns_halves(lifter: &Lifter<'_>, shift: Shift, target: Span, count: u64) -> bool {
+    shift.rotates() && !is_vector(lifter) && target.bytes >= 4 && count == u64::from(4 * target.bytes)
 }
 
 /// Whether memory is updated in one step.

@@ -31,7 +31,8 @@ pub(super) fn general_rule(lifter: &mut Lifter<'_>, lossy: bool) {
     }
 }
 
-fn is_write(access: OpAccess) -> bool {
+/// Whether something is written, perhaps on some condition.
+pub(crate) fn is_write(access: OpAccess) -> bool {
     use OpAccess::*;
     matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
 }

@@ -21,6 +21,7 @@ mod shuffles;
 mod wrong_rule;
 mod x87;
 
+pub(crate) use fallback::is_write;
 pub(crate) use shuffles::without_signs;
 
 use std::sync::OnceLock;

@@ -3,8 +3,9 @@
 //! Compilers take numbers apart in general registers and put them together again: by masks, shifts, moves of parts. What each bit is then is known without looking at any value,
 //! as long as it happens in one block and by constants.
 
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 
+use super::fallback::is_write;
 use super::general::is_immediate;
 
 /// A bit of a general register.
@@ -210,7 +211,7 @@ impl Provenance {
     fn forget_written(&mut self, instruction: &Instruction, position: u16) {
         let used: Vec<_> = self.factory.info(instruction).used_registers().to_vec();
         for used in used {
-            if matches!(used.access(), OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess) {
+            if !is_write(used.access()) {
                 continue;
             }
             let register = used.register();

@@ -198,7 +198,7 @@ fn by_bytes(thread: &mut Thread<'_>, lane: &Lane, operation: BitOperation) -> (u
             (shadow | number << (32 * half), lost | lost_bits(is_lost, u64::from(u32::MAX) << (32 * half)))
         }),
     };
-    let is_assembled = operation == BitOperation::Merge && lost == 0;
+    let is_assembled = matches!(operation, BitOperation::Merge | BitOperation::Turn) && lost == 0;
     (if is_assembled { of_assembled(lane, shadow) } else { shadow }, lost)
 }
 
