@@ -153,7 +153,10 @@ pub(super) fn trick<M: Mode>(
         _ => 0,
     };
     if of_part {
-        // It can be used for something else as well: that will be seen, and is lost there.
+        // It can be used for something else as well: that will be seen, and is lost there, as long as there is any shadow.
+        if shadow | kept == 0 {
+            lost_at(thread.context().rip);
+        }
         return shadow | kept;
     }
     let address = thread.context().rip;

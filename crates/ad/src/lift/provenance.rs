@@ -108,20 +108,25 @@ impl Bits {
     }
 
     fn and(&self, other: &Bits) -> Bits {
-        self.with(other, |a, b| match (a, b) {
-            (Bit::Zero, _) | (_, Bit::Zero) => Bit::Zero,
-            (Bit::One, bit) | (bit, Bit::One) => bit,
-            (a, b) if a == b => a,
-            (a, b) => a.by(b),
-        })
+        self.joined(other, Bit::Zero, Bit::One)
     }
 
     fn or(&self, other: &Bits) -> Bits {
-        self.with(other, |a, b| match (a, b) {
-            (Bit::One, _) | (_, Bit::One) => Bit::One,
-            (Bit::Zero, bit) | (bit, Bit::Zero) => bit,
-            (a, b) if a == b => a,
-            (a, b) => a.by(b),
+        self.joined(other, Bit::One, Bit::Zero)
+    }
+
+    /// By an operation for which one constant decides, and the other one leaves the other operand.
+    fn joined(&self, other: &Bits, decides: Bit, leaves: Bit) -> Bits {
+        self.with(other, |a, b| {
+            if a == decides || b == decides {
+                decides
+            } else if a == leaves || a == b {
+                b
+            } else if b == leaves {
+                a
+            } else {
+                a.by(b)
+            }
         })
     }
 
